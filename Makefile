@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+#
+# The user interface of the repository. Every target sets up what it needs; `make help` lists them.
+
+TOPO   ?= leaf_spine
+POLICY ?= dlcp
+TARGET ?= softswitch
+TEST   ?= tests
+BENCH  ?= switch
+
+SHELL  := /bin/bash
+PYTHON := .venv/bin/python
+# Only what touches network namespaces runs as root.
+ROOT   := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,CI,GRADLANE_CACHE)
+OWN    := $(if $(filter 0,$(shell id -u)),true,sudo chown -R $(shell id -u):$(shell id -g) build)
+PYTEST := $(PYTHON) -m pytest
+
+.PHONY: run stop test test-unit test-fabric test-long bench p4 lint clean help setup
+.DEFAULT_GOAL := help
+
+help: ## list the targets and variables
+	@echo "Gradlane: a network fabric that knows what a gradient packet is worth"
+	@echo
+	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@echo
+	@echo "  variables: TOPO=$(TOPO) POLICY=$(POLICY) TARGET=$(TARGET) TEST=$(TEST) BENCH=$(BENCH)"
+
+setup: ## install system packages, the virtual environment and pinned Python packages
+	@scripts/setup
+
+run: setup ## start the fabric, install the policy, send training gradients over it, open the Mininet prompt
+	@$(PYTHON) -m gradlane.prepare
+	@$(ROOT) $(PYTHON) -m gradlane.run --topology $(TOPO) --policy $(POLICY) --target $(TARGET); code=$$?; $(OWN); exit $$code
+
+stop: setup ## end a running fabric and whatever a crashed one left behind
+	@$(ROOT) $(PYTHON) -m topologies.stop
+
+test: setup ## run every test (unit, pipeline, fabric), as TEST= says
+	@$(PYTEST) $(TEST) -m "not fabric and not long"
+	@mkdir -p build; $(ROOT) $(PYTEST) $(TEST) -m "fabric and not long"; code=$$?; $(OWN); [ $$code -eq 0 ] || { [ $$code -eq 5 ] && [ "$(TEST)" != tests ]; }
+
+test-unit: setup ## run the tests that need no root
+	@$(PYTEST) $(TEST) -m "not fabric and not long"
+
+test-long: setup ## run the long form of the suites (conformance, fuzzing)
+	@mkdir -p build; $(ROOT) $(PYTEST) $(TEST) -m long; code=$$?; $(OWN); exit $$code
+
+bench: setup ## measure what BENCH= names (switch) and write build/bench/<name>.json
+	@mkdir -p build/bench; $(ROOT) $(PYTHON) -m tests.benchmarks.$(BENCH); code=$$?; $(OWN); exit $$code
+
+p4: setup ## compile the P4 programs where p4c is on PATH, else check that sources and artefacts agree
+	@$(PYTHON) -m p4src.build
+
+lint: setup ## check style, types, import directions and C warnings
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m mypy
+	@.venv/bin/lint-imports
+	@$(PYTHON) -m softswitch.build --check-warnings
+
+clean: ## remove everything that was built or logged; keep the virtual environment
+	@$(ROOT) rm -rf build logs pcaps .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
