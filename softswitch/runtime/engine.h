@@ -61,6 +61,7 @@ int ss_inject(struct ss_switch *, uint32_t port, const uint8_t *frame, uint32_t 
 int32_t ss_take(struct ss_switch *, uint32_t *port, uint8_t *frame, uint32_t capacity);
 /* Virtual time for in-process use and simulation: the switch's clock follows this until set to 0. */
 void ss_set_clock(struct ss_switch *, uint64_t now_ns);
+uint64_t ss_now(struct ss_switch *);    /* that clock, else CLOCK_MONOTONIC, ns */
 uint64_t ss_run(struct ss_switch *);    /* process what is due; next due time in ns, UINT64_MAX: idle */
 
 /* Telemetry. */

@@ -35,10 +35,11 @@ struct ss_entry {
     int32_t priority;              /* P4Runtime's: the larger wins; 0 for tables without ternary, range or optional */
     struct ss_action_value action;
     bool is_const;
-    uint64_t controller_metadata;
+    uint64_t controller_metadata;  /* opaque: kept and handed back (the P4Runtime server's own record of the entry) */
     uint64_t idle_timeout_ns;      /* 0: none */
     uint64_t last_hit_ns;          /* kept for entries with an idle timeout */
     uint64_t packets, bytes;       /* direct counter, if the table has one */
+    uint32_t slot;                 /* out: steady while the entry lives; its index in the table's direct meter */
 };
 
 struct ss_table;
@@ -64,6 +65,7 @@ uint32_t ss_table_count(const struct ss_table *);
 /* Iterate: start with *cursor = 0; false at the end. A cursor survives inserts and removals (entries present
  * throughout are seen exactly once). `out` points into the table: valid until the lock is released. */
 bool ss_table_next(struct ss_table *, uint64_t *cursor, struct ss_entry *out);
+/* key NULL: the default entry's counter. */
 enum ss_status ss_table_set_direct_counter(struct ss_table *, const struct ss_entry *key, uint64_t packets, uint64_t bytes);
 
 /* Action profiles. Members and groups live in one profile; a selector profile has hash inputs. */
@@ -98,7 +100,14 @@ enum ss_status ss_register_write(struct ss_state *, uint32_t reg, uint32_t index
  * writes by the program are ignored. */
 enum ss_status ss_register_set_live_depth(struct ss_state *, uint32_t reg, uint32_t queues);
 
+/* Parser value sets: members are keys and masks laid out as a table's; a packet matches if any member does. */
 struct ss_value_set;
+struct ss_value_set_info { const char *name; uint32_t field_count; const struct ss_field_info *fields;
+                           uint32_t key_bytes, size; };
+const struct ss_value_set_info *ss_value_set_info(const struct ss_value_set *);
+/* Replace all members: `values` and `masks` hold count * key_bytes bytes each. */
+enum ss_status ss_value_set_write(struct ss_value_set *, uint32_t count, const uint8_t *values, const uint8_t *masks);
+bool ss_value_set_read(struct ss_value_set *, uint32_t index, const uint8_t **value, const uint8_t **mask);
 struct ss_digest_info { const char *name; uint32_t list, field_count; const uint32_t *field_bits; uint32_t bytes; };
 
 struct ss_objects {
