@@ -47,14 +47,19 @@ struct ss_packet {
     /* Requests that a control left for the engine; the last request of a kind wins, as on BMv2. */
     uint32_t clone_list, clone_session;   /* clone_list: SS_NO_LIST = no clone asked for */
     uint32_t resubmit_list, recirculate_list;
-    uint32_t digest_list;                 /* learn list id, SS_NO_LIST = none */
+    uint32_t digest_list;                 /* learn list id; the program sends it itself: SS_NO_LIST after ingress */
+    /* Metadata already holds preserved values: the engine called reset, filled std and called copy_list, and the
+     * next ingress keeps them (resubmit, recirculate). ingress clears it. Zero in a fresh slot. */
+    bool prepared;
     /* Field values preserved over clone/resubmit/recirculate stay inside the PHV: see `copy_list`. */
     void *phv;                     /* program->phv_bytes bytes, 64-byte aligned */
 };
 
-/* Program -> engine services. */
+/* Program -> engine services. The program keeps the pointer given to create, so it outlives the state; the engine may
+ * change drop_port in place. */
 struct ss_engine_services {
     void *engine;
+    uint32_t drop_port;            /* 0: SS_DROP_PORT */
     uint64_t (*now_us)(void *engine);
     uint32_t (*random)(void *engine);
     /* Live depth of an egress queue in the unit chosen for the depth register (see engine), for registers that the
@@ -75,14 +80,21 @@ struct ss_program {
     uint32_t max_header_growth;    /* headroom the deparser may need beyond the parsed headers, bytes */
     struct ss_state *(*create)(const struct ss_engine_services *);
     void (*destroy)(struct ss_state *);
-    /* Reset PHV and metadata, parse `data`, verify checksums, run the ingress control. `std` is filled by the
-     * engine before the call (ingress_port, packet_length, instance_type, ingress_global_timestamp). */
+    /* Zero the PHV and every std field that the engine does not fill, and withdraw all requests. Needed only before
+     * copy_list on a packet that goes to ingress again: ingress and parse do it themselves. */
+    void (*reset)(struct ss_state *, struct ss_packet *);
+    /* Reset PHV, metadata and requests (unless `prepared`), parse `data`, verify checksums, run the ingress control,
+     * send the digest. `std` is filled by the engine before the call (ingress_port, packet_length, instance_type,
+     * ingress_global_timestamp); afterwards it reads egress_spec, mcast_grp, priority and the requests. */
     void (*ingress)(struct ss_state *, struct ss_packet *);
-    /* Run the egress control; egress_spec is SS_DROP_PORT afterwards when egress dropped. */
+    /* Withdraw the clone, resubmit and recirculate requests, set packet_length (the frame's, with the headers that
+     * ingress added or removed) and egress_spec (no drop), and run the egress control. The engine fills egress_port,
+     * egress_rid, instance_type, the queueing fields and egress_global_timestamp before. egress_spec is the drop port
+     * afterwards when egress dropped. */
     void (*egress)(struct ss_state *, struct ss_packet *);
     /* Update checksums and write headers in front of the payload: sets data and length, does not truncate. */
     void (*deparse)(struct ss_state *, struct ss_packet *);
-    /* Parse again (clone of the original bytes, recirculate), without any control. */
+    /* Parse again (clone of the original bytes), without any control; std as for ingress. */
     void (*parse)(struct ss_state *, struct ss_packet *);
     /* Copy the whole PHV (egress clone, multicast), or only the metadata fields of a preserved list (after a parse). */
     void (*copy_phv)(struct ss_state *, struct ss_packet *to, const struct ss_packet *from);

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct ss_state;
+
 enum ss_status { SS_OK = 0, SS_EXISTS, SS_NOT_FOUND, SS_FULL, SS_INVALID, SS_IN_USE, SS_CONST, SS_NO_MEMORY };
 enum ss_match_kind { SS_EXACT, SS_LPM, SS_TERNARY, SS_RANGE, SS_OPTIONAL };
 
@@ -88,7 +90,8 @@ bool ss_group_next(struct ss_profile *, uint64_t *cursor, uint32_t *id);
 void ss_profiles_port_changed(struct ss_state *, uint32_t port, bool up);
 
 /* Counters, meters, registers: plain arrays. */
-struct ss_counter { const char *name; uint32_t size; uint64_t *packets, *bytes; };
+struct ss_count { uint64_t packets, bytes; };
+struct ss_counter { const char *name; uint32_t size; struct ss_count *cells; };
 struct ss_meter_rates { uint64_t cir, cburst, pir, pburst; bool configured; };  /* per second; packets or bytes */
 struct ss_meter { const char *name; uint32_t size; bool in_bytes, is_direct; struct ss_meter_rates *rates; };
 enum ss_status ss_meter_set(struct ss_state *, uint32_t meter, uint32_t index, const struct ss_meter_rates *);
