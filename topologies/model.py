@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
-
-import networkx
+from typing import TYPE_CHECKING, Any
 
 from topologies import addresses
 from topologies.errors import UsageError
+
+if TYPE_CHECKING:
+    import networkx
 
 QUEUES = 8
 MAX_PORTS = 63  # dense port indices are 0..62; 63 stands for "no port of the fabric" in the pipeline
@@ -222,6 +223,8 @@ class Fabric:
 
     def graph(self) -> networkx.Graph:
         """Return the fabric as a networkx graph: nodes carry `role`, edges carry `link`."""
+        import networkx  # here, since it takes a third of a second and few callers need it
+
         graph = networkx.Graph(name=self.name)
         for switch in self.switches:
             graph.add_node(switch.name, role=switch.role)
