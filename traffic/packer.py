@@ -47,6 +47,19 @@ class Packets:
         """The header of every packet, shape (packets,), a view: writing a field writes the packet."""
         return self.frames[:, :GRADIENT_BYTES].view(HEADER)[:, 0]
 
+    def rows(self) -> list[bytes]:
+        """Return the bytes of every packet, without the padding of its row."""
+        return [frame[:length].tobytes() for frame, length in zip(self.frames, self.lengths, strict=True)]
+
+    @staticmethod
+    def of(rows: list[bytes]) -> "Packets":
+        """Make the matrix of given packets, as wide as the longest."""
+        lengths = np.array([len(row) for row in rows], np.uint32)
+        frames = np.zeros((len(rows), int(lengths.max(initial=0))), np.uint8)
+        for frame, row in zip(frames, rows, strict=True):
+            frame[: len(row)] = np.frombuffer(row, np.uint8)
+        return Packets(frames, lengths)
+
 
 @dataclass(frozen=True, slots=True)
 class TensorId:

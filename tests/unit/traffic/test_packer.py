@@ -66,15 +66,11 @@ def scapy_packets(values: np.ndarray, ids: TensorId, per_packet: int, sequence: 
     return packets
 
 
-def rows(packets: Packets) -> list[bytes]:
-    return [bytes(frame[:length]) for frame, length in zip(packets.frames, packets.lengths, strict=True)]
-
-
 @given(values=TENSORS, ids=IDS, per_packet=st.integers(1, 30), sequence=st.integers(0, 2**31))
 @settings(deadline=None)
 def test_packer_is_byte_equal_to_scapy(values: np.ndarray, ids: TensorId, per_packet: int, sequence: int) -> None:
     packets = pack(values, ids, per_packet=per_packet, sequence=sequence)
-    assert rows(packets) == scapy_packets(values, ids, per_packet, sequence)
+    assert packets.rows() == scapy_packets(values, ids, per_packet, sequence)
 
 
 @given(
@@ -150,7 +146,7 @@ def test_bfloat16_rounds_to_even() -> None:
 
 def test_packets_of_different_widths_join_in_order() -> None:
     parts = [pack(np.ones(25, np.float32), TensorId(tensor=i), per_packet=10 * (i + 1)) for i in range(3)]
-    assert rows(concatenate(parts)) == [row for part in parts for row in rows(part)]
+    assert concatenate(parts).rows() == [row for part in parts for row in part.rows()]
 
 
 def test_an_empty_tensor_is_refused() -> None:
