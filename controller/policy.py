@@ -380,4 +380,4 @@ def json_schema() -> dict[str, Any]:
 
 def dump(policy: Policy) -> dict[str, Any]:
     """Return a policy as plain values that `Policy.model_validate` reads back equal."""
-    return policy.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return policy.model_dump(mode="json", by_alias=True, exclude_defaults=True)

@@ -13,19 +13,19 @@ Conventions of the compiled state, which every reader of a switch may rely on:
 from __future__ import annotations
 
 from controller.compiler import classification, forwarding, judgement
-from controller.compiler.state import PortRate, QueueLimit, SwitchState, Target
+from controller.compiler.state import DesiredState, PortRate, QueueLimit, Target
 from controller.p4rt.entities import Entity
 from controller.policy import Policy
 from controller.quantities import CLASSES
 from topologies.model import Fabric
 from topologies.routes import FailedLinks, next_hops
 
-__all__ = ["PortRate", "QueueLimit", "SwitchState", "Target", "compile_policy"]
+__all__ = ["DesiredState", "PortRate", "QueueLimit", "Target", "compile_policy"]
 
 
 def compile_policy(
     policy: Policy, fabric: Fabric, targets: Target | dict[str, Target] = "softswitch", failed: FailedLinks = ()
-) -> dict[str, SwitchState]:
+) -> dict[str, DesiredState]:
     """Return what every switch of `fabric` should hold under `policy`.
 
     `targets` says what runs the switches: one target for all, or one for each by name. `failed` names links that
@@ -53,7 +53,7 @@ def compile_policy(
             *classification.path_modes(policy),
             *judgement.rows(policy, limits, rate, target),
         ]
-        states[switch.name] = SwitchState(
+        states[switch.name] = DesiredState(
             switch=switch.name,
             target=target,
             entities=tuple(entities),

@@ -155,7 +155,7 @@ class Encoder:
             )
             for member in group.members
         )
-        return number(1, self._profile(group.profile).id) + number(2, group.id) + members + number(4, group.max_size)
+        return number(1, self._profile(group.profile).id) + number(2, group.id) + members
 
     def _profile(self, name: str) -> ProfileInfo:
         try:
@@ -310,7 +310,7 @@ class Decoder:
         return Member(self._profile_name(profile_id), member_id, action)
 
     def _group(self, data: bytes, start: int, end: int) -> Group:
-        profile_id = group_id = max_size = 0
+        profile_id = group_id = 0
         members: list[GroupMember] = []
         for field, value, last in _walk(data, start, end):
             match field:
@@ -320,9 +320,7 @@ class Decoder:
                     group_id = value
                 case 3:
                     members.append(_group_member(data, value, last))
-                case 4:
-                    max_size = value
-        return Group(self._profile_name(profile_id), group_id, tuple(sorted(members)), max_size)
+        return Group(self._profile_name(profile_id), group_id, tuple(sorted(members)))
 
     def _profile_name(self, profile_id: int) -> str:
         try:
