@@ -31,6 +31,7 @@ from traffic.replay.frames import (
 from traffic.replay.sources import capture_stream
 from traffic.wire import GRADIENT_PORT, GradientType
 
+ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 SOURCE = Station("02:00:0a:00:01:01", "02:00:00:00:fe:01", "10.0.1.1", "fd00:0:0:1::1")
 SINK = Station("02:00:0a:00:02:01", "02:00:00:00:fe:02", "10.0.2.1", "fd00:0:0:2::1")
 
@@ -89,11 +90,11 @@ def test_the_ip_packet_is_found_behind_every_link_type() -> None:
     ip, ip6 = bytes(OLD4 / BODIES[0]), bytes(OLD6 / BODIES[0])
     ether = b"\x02" * 12
     assert ip_packet(LINK_ETHERNET, ether + b"\x08\x00" + ip) == ip
-    assert ip_packet(LINK_ETHERNET, bytes(Ether() / Dot1Q(vlan=3) / Dot1Q(vlan=4) / OLD6 / BODIES[0])) == ip6
+    assert ip_packet(LINK_ETHERNET, bytes(ETHER / Dot1Q(vlan=3) / Dot1Q(vlan=4) / OLD6 / BODIES[0])) == ip6
     assert ip_packet(LINK_COOKED, bytes(14) + b"\x08\x00" + ip) == ip
     assert ip_packet(LINK_COOKED2, b"\x86\xdd" + bytes(18) + ip6) == ip6
     assert ip_packet(101, ip6) == ip6
-    assert ip_packet(LINK_ETHERNET, bytes(Ether() / ARP())) is None
+    assert ip_packet(LINK_ETHERNET, bytes(ETHER / ARP())) is None
     assert ip_packet(LINK_ETHERNET, b"short") is None
     assert ip_packet(999, ip) is None
 
@@ -143,7 +144,7 @@ def test_ordinary_packets_and_fragments_have_no_gradient_header() -> None:
     assert gradient_header(short) is None
 
 
-PACKETS = [Ether() / OLD4 / BODIES[0], Ether() / ARP(), Ether() / OLD6 / BODIES[1], Ether() / OLD4 / Raw(bytes(2000))]
+PACKETS = [ETHER / OLD4 / BODIES[0], ETHER / ARP(), ETHER / OLD6 / BODIES[1], ETHER / OLD4 / Raw(bytes(2000))]
 
 
 def test_a_capture_becomes_frames_and_tells_what_it_skipped(tmp_path: Path) -> None:
@@ -187,13 +188,13 @@ def test_a_capture_that_is_not_one_is_told_in_one_line(tmp_path: Path) -> None:
 
 def test_a_capture_without_ip_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "arp.pcap"
-    wrpcap(str(path), [Ether() / ARP()])
+    wrpcap(str(path), [ETHER / ARP()])
     assert "no IP packet" in one_line(path)
 
 
 def test_a_capture_that_was_cut_off_gives_its_whole_packets(tmp_path: Path) -> None:
     path = tmp_path / "cut.pcap"
-    wrpcap(str(path), [Ether() / OLD4 / BODIES[0]] * 2)
+    wrpcap(str(path), [ETHER / OLD4 / BODIES[0]] * 2)
     path.write_bytes(path.read_bytes()[:-3])
     assert len(list(read_capture(path))) >= 1
     assert len(capture_stream(path, SOURCE, SINK).stream) == 1
