@@ -35,6 +35,7 @@ from controller.quantities import (
     parse_depth,
 )
 from topologies.errors import UsageError
+from topologies.units import parse_rate
 from topologies.yaml_source import YamlSource, field_name
 
 POLICY_FOLDER = Path(__file__).parent / "policies"
@@ -284,16 +285,28 @@ class Punt(_Model):
     action: PuntAction
 
 
+RateField = Annotated[
+    int,
+    BeforeValidator(parse_rate),
+    WithJsonSchema({"type": ["integer", "string"], "description": "bit/s, or text such as 100M or 1.5G"}),
+]
+
+
 def _job_name(value: Any) -> str:
     return str(value)
 
 
 class Policy(_Model):
-    """One policy, whole and checked."""
+    """One policy, whole and checked.
+
+    `packet_bytes` turns packets into bytes and back; `unlimited_rate` is what drain times count on behind ports that
+    have no rate.
+    """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
     description: str = ""
     packet_bytes: Annotated[int, Field(ge=64, le=9216)] = 1500
+    unlimited_rate: RateField = 1_000_000_000
     classes: Classes = Classes()
     jobs: dict[Annotated[str, BeforeValidator(_job_name)], Job] = Field(default_factory=dict)
     judgement: tuple[Judgement, ...] = ()

@@ -40,7 +40,7 @@ def compile_policy(
     states = {}
     for switch in fabric.switches:
         target = targets if isinstance(targets, str) else targets[switch.name]
-        rate = judgement.slowest(fabric.ports(switch.name))
+        rate = judgement.slowest(policy, fabric.ports(switch.name))
         limits = [judgement.Limit.of(policy, class_, rate, fabric.ports(switch.name)) for class_ in range(CLASSES)]
         entities: list[Entity] = [
             *forwarding.adjacency(fabric, switch.name),

@@ -130,14 +130,14 @@ def test_front_first_gives_class_by_layer_times_k_over_layers(
 
 
 def test_depths_are_read_in_every_unit() -> None:
-    assert parse_depth("64KB").bytes_at(None, 1500) == 64_000
-    assert parse_depth("64KiB").bytes_at(None, 1500) == 65_536
-    assert parse_depth(512).bytes_at(None, 1500) == 512
+    assert parse_depth("64KB").bytes_at(1, 1500) == 64_000
+    assert parse_depth("64KiB").bytes_at(1, 1500) == 65_536
+    assert parse_depth(512).bytes_at(1, 1500) == 512
     assert parse_depth("2ms").bytes_at(100_000_000, 1500) == 25_000
-    assert parse_depth("40 packets").bytes_at(None, 1500) == 60_000
-    assert parse_depth("50%").bytes_at(None, 1500, 1000) == 500
-    with pytest.raises(ValueError, match="rate is unlimited"):
-        parse_depth("2ms").bytes_at(None, 1500)
+    assert parse_depth("40 packets").bytes_at(1, 1500) == 60_000
+    assert parse_depth("50%").bytes_at(1, 1500, 1000) == 500
+    with pytest.raises(ValueError, match="the queue has none"):
+        parse_depth("50%").bytes_at(1, 1500)
 
 
 def test_classes_are_read_in_every_form() -> None:
