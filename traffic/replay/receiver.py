@@ -33,6 +33,7 @@ class ReceiverSettings:
 
     streams: list[str]
     """Folders of the streams, one per flow."""
+    rounds: int
     arrivals: str
     """The .npy file of ARRIVAL records to write."""
     address: str = ""
@@ -76,7 +77,7 @@ def run(settings: ReceiverSettings) -> ReceiverReport:
     """Receive until told to stop, then drain."""
     streams = [Stream.load(Path(folder)) for folder in settings.streams]
     gradient = streams[0].gradient
-    verifier: Verifier = GradientVerifier(streams) if gradient else FrameVerifier(streams)
+    verifier: Verifier = GradientVerifier(streams) if gradient else FrameVerifier(streams, settings.rounds)
     arrivals, first, last, stop = [np.zeros(0, ARRIVAL)], 0.0, 0.0, 0.0
     with open_socket(settings, gradient) as source:
         receiver = native.Receiver(source.fileno(), verifier.stride)

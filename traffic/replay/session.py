@@ -98,7 +98,7 @@ def run(sources: list[tuple[Site, Stream]], sink: Site, timing: Timing) -> Outco
         for stream, place in zip(streams, folders, strict=True):
             stream.save(Path(place))
         address = sink.station.ipv6 if timing.ipv6 else sink.station.ipv4
-        expected = ReceiverSettings(folders, str(folder / "arrivals.npy"), address, sink.interface)
+        expected = ReceiverSettings(folders, timing.rounds, str(folder / "arrivals.npy"), address, sink.interface)
         receiver = stack.enter_context(End("receiver", sink, expected))
         overhead = FRAME_OVERHEAD[6 if timing.ipv6 else 4] if streams[0].gradient else 0
         round_seconds = max(8 * stream.bytes_per_round(overhead) / timing.rate for stream in streams) + timing.pause

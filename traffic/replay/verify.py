@@ -93,14 +93,17 @@ def _blanked(packets: Packets, width: int) -> NDArray[np.uint8]:
 class FrameVerifier:
     """Knows IP frames by their bytes, without those that routers change; equal frames count in order of sending."""
 
-    def __init__(self, streams: list[Stream]) -> None:
+    def __init__(self, streams: list[Stream], rounds: int = 1) -> None:
         self._waiting: dict[Identity, deque[tuple[int, int]]] = defaultdict(deque)
         self._last: dict[Identity, tuple[int, int]] = {}
         self._by_header: dict[Identity, tuple[int, int]] = {}
         for flow, stream in enumerate(streams):
-            for index, frame in enumerate(stream.packets.rows()):
-                if (known := identity(frame)) is not None:
-                    self._waiting[known].append((flow, index))
+            frames = stream.packets.rows()
+            known = [identity(frame) for frame in frames]
+            for index in range(rounds * len(frames)):
+                if (unchanging := known[index % len(frames)]) is not None:
+                    self._waiting[unchanging].append((flow, index))
+            for index, frame in enumerate(frames):
                 if (header := trimmed_identity(frame)) is not None:
                     self._by_header[header] = (flow, index)
         self.stride = max(stream.packets.frames.shape[1] for stream in streams)
