@@ -26,6 +26,14 @@ void port_received(struct port *port, struct ss_packet *packet)
         capture_frame(port->sw, port->capture, packet, packet->arrival_ns);
 }
 
+void port_refused(struct port *port, uint32_t length, uint64_t *cause)
+{
+    port->sw->received++;
+    port->rx_packets++;
+    port->rx_bytes += length;
+    (*cause)++;
+}
+
 void port_sent(struct port *port, const struct ss_packet *packet)
 {
     port->sw->sent++;
@@ -58,6 +66,7 @@ void port_settle(struct ss_switch *sw, struct port *port)
         traffic_clear(port, &sw->drops.port_down);
         drop_staged(port);
     }
+    traffic_wake(sw, port);
     uint8_t state = up;
     uint32_t tag;
     uint8_t oldest;
@@ -153,6 +162,12 @@ static struct port *port_create(struct ss_switch *sw, uint32_t number, const cha
     return port;
 }
 
+static void take_link(struct port *port, struct link link)
+{
+    port->carrier = link.up;
+    port->frame_limit = link.frame_limit;
+}
+
 int ss_port_add(struct ss_switch *sw, uint32_t number, const char *interface, const char *kind_name, char *error,
                 uint32_t error_bytes)
 {
@@ -171,7 +186,7 @@ int ss_port_add(struct ss_switch *sw, uint32_t number, const char *interface, co
     struct port *port = port_create(sw, number, interface, kind);
     ss_lock(sw);
     bool is_free = port && !sw->ports[number];
-    if (!is_free || (io && kind->attach && !kind->attach(sw, io, number))) {
+    if (!is_free || (io && kind->attach && !kind->attach(sw, io))) {
         explain(error, error_bytes, is_free ? "port %u: no packet memory left" : "port %u is in use", number);
         if (io) {
             kind->close(io);
@@ -184,10 +199,12 @@ int ss_port_add(struct ss_switch *sw, uint32_t number, const char *interface, co
     sw->ports[number] = port;
     if (io)
         begin_io(sw, port, io);
-    port->carrier = !io || !io->ifindex || port_link_up(port->interface, &(uint32_t){0});
+    port->carrier = true;
+    if (kind->is_link)
+        take_link(port, link_of(port->interface));
     port_settle(sw, port);
     ss_unlock(sw);
-    if (io && io->ifindex)
+    if (kind->is_link)
         port_watch_start(sw);
     engine_wake(sw);
     return 0;
@@ -217,17 +234,17 @@ int ss_port_remove(struct ss_switch *sw, uint32_t number)
 
 void port_follow_link(struct ss_switch *sw, struct port *port)
 {
-    uint32_t number = port->number, ifindex;
+    uint32_t number = port->number;
     char interface[sizeof port->interface];
     memcpy(interface, port->interface, sizeof interface);
-    port->carrier = port_link_up(interface, &ifindex);
-    bool is_same = port->io && port->io->ifindex == ifindex;
-    if (!is_same) {
+    struct link link = link_of(interface);
+    take_link(port, link);
+    if (!port->io || port->io->ifindex != link.ifindex) {
         port->carrier = false;
         port_settle(sw, port);
         end_io(sw, port);              /* lets the lock go: look the port up again */
         port = find(sw, number);
-        if (!port || port->io || !ifindex)
+        if (!port || port->io || !link.ifindex)
             return;
         const struct port_kind *kind = port->kind;
         ss_unlock(sw);
@@ -236,13 +253,13 @@ void port_follow_link(struct ss_switch *sw, struct port *port)
         if (!io)
             return;                    /* the next change of the link tries again */
         port = find(sw, number);
-        if (!port || port->io || port->kind != kind || strcmp(port->interface, interface) || !kind->attach(sw, io, number)) {
+        if (!port || port->io || port->kind != kind || strcmp(port->interface, interface) || (kind->attach && !kind->attach(sw, io))) {
             kind->close(io);
             kind->release(sw, io);
             return;
         }
         begin_io(sw, port, io);
-        port->carrier = port_link_up(interface, &ifindex);
+        take_link(port, link_of(interface));
     }
     port_settle(sw, port);
 }

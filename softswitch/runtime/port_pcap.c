@@ -91,10 +91,8 @@ static uint32_t pcap_receive(struct port *port, struct ss_packet **packets, uint
         uint32_t length = order(io, record[2]);
         struct ss_packet *packet = length <= pool_frame_limit(&sw->pool) ? pool_take(&sw->pool) : NULL;
         if (!packet) {
-            sw->received++;
-            port->rx_packets++;
-            port->rx_bytes += length;
-            (*(length <= pool_frame_limit(&sw->pool) ? &sw->drops.no_buffer : &sw->drops.oversize))++;
+            bool fits = length <= pool_frame_limit(&sw->pool);
+            port_refused(port, length, fits ? &sw->drops.no_buffer : &sw->drops.oversize);
             io->is_broken = fseek(io->in, (long)length, SEEK_CUR) != 0;
             continue;
         }

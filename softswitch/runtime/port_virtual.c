@@ -53,11 +53,8 @@ static int give(struct ss_switch *sw, uint32_t number, const uint8_t *frame, uin
         else
             drop(sw, packet, &sw->drops.port_down);
     } else if (port) {
-        sw->received++;
-        if (length > pool_frame_limit(&sw->pool))
-            sw->drops.oversize++;
-        else
-            sw->drops.no_buffer++;
+        bool fits = length <= pool_frame_limit(&sw->pool);
+        port_refused(port, length, fits ? &sw->drops.no_buffer : &sw->drops.oversize);
     }
     ss_unlock(sw);
     engine_wake(sw);

@@ -47,12 +47,12 @@ struct port_kind {
     /* `asked` is the kind asked for: "auto" takes the interface only where this kind serves it well. */
     struct io *(*open)(struct ss_switch *, const char *interface, const char *asked, char *error,
                        uint32_t error_bytes);
-    bool (*attach)(struct ss_switch *, struct io *, uint32_t port);
+    bool (*attach)(struct ss_switch *, struct io *); /* take what packet memory it needs; false: there is too little */
     uint32_t (*receive)(struct port *, struct ss_packet **packets, uint32_t max);
     /* Try to send; takes the packets it returns (a prefix): sent or refused for good, and counted by the kind. */
     uint32_t (*send)(struct port *, struct ss_packet **packets, uint32_t count);
     uint64_t (*kernel_drops)(struct io *);      /* lost in the kernel before they were received */
-    uint32_t (*pending)(struct io *);           /* sent, but not yet taken by the interface */
+    uint32_t (*pending)(const struct io *);     /* taken by `send`, but not yet by the interface: send (0) urges it */
     void (*close)(struct io *);                 /* end all use of packet memory */
     void (*release)(struct ss_switch *, struct io *);      /* give chunks back, free */
 };
@@ -65,6 +65,7 @@ struct port {
     struct io *io;                     /* NULL: no kernel side, or the interface is gone */
     char interface[256];
     bool admin_up, carrier, up;
+    uint32_t frame_limit;              /* bytes the interface sends at most; 0: any */
 
     struct queue queues[SS_QUEUES];
     uint32_t backlog;                  /* bit q: queue q holds packets */
@@ -101,6 +102,7 @@ struct ss_switch {
     struct port *ports[SS_PORTS];
     struct port *receivers[SS_PORTS];  /* ports with a kernel side */
     uint32_t receiver_count;
+    uint32_t kernel_chunks;            /* lent to the kernel for reception */
     struct port *ready, *waiting, *flushing;
     uint64_t next_due;                 /* the earliest of those waiting, or sooner */
     struct packet_list inbound;        /* injected, and packets out */
@@ -167,11 +169,14 @@ uint32_t traffic_depth(const struct ss_switch *, uint32_t port, uint32_t queue);
 void port_settle(struct ss_switch *, struct port *);   /* up or down follows admin_up and carrier */
 void port_follow_link(struct ss_switch *, struct port *); /* its interface changed; lets the lock go meanwhile */
 void port_received(struct port *, struct ss_packet *); /* count, capture, note arrival */
+/* A frame that found no packet: count it as received and, under `cause`, as dropped. */
+void port_refused(struct port *, uint32_t length, uint64_t *cause);
 void port_sent(struct port *, const struct ss_packet *);
 void port_failed(struct port *, uint32_t count);
 void port_watch_start(struct ss_switch *);             /* watch.c */
 void port_watch_stop(struct ss_switch *);
-bool port_link_up(const char *interface, uint32_t *ifindex); /* watch.c: up and running, and its index (0: gone) */
+struct link { uint32_t ifindex, frame_limit; bool up; };
+struct link link_of(const char *interface);            /* watch.c: as it is now; ifindex 0: gone */
 
 /* capture.c */
 struct capture *capture_open(const char *path);

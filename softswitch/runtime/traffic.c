@@ -30,8 +30,18 @@ static void wait_until(struct ss_switch *sw, struct port *port, uint64_t due)
     sw->waiting = port;
 }
 
+static void flush_later(struct ss_switch *sw, struct port *port)
+{
+    if (port->is_flushing)
+        return;
+    port->is_flushing = true;
+    port->next_flushing = sw->flushing;
+    sw->flushing = port;
+}
+
 void traffic_wake(struct ss_switch *sw, struct port *port)
 {
+    flush_later(sw, port);
     if (port->is_waiting)
         wait_until(sw, port, 0);
     else
@@ -86,26 +96,27 @@ static struct ss_packet *dequeue(struct ss_switch *sw, struct port *port, uint32
     return packet;
 }
 
-/* false: the interface takes no more for now. */
+static uint32_t pending(const struct port *port)
+{
+    return port->staged_count + (port->io && port->kind->pending ? port->kind->pending(port->io) : 0);
+}
+
+/* false: the interface takes no more for now, and is to be asked again. */
 static bool flush(struct port *port)
 {
+    if (!port->up || !pending(port))
+        return true;
     uint32_t count = port->staged_count;
     uint32_t taken = port->kind->send(port, port->staged, count);
     port->staged_count = count - taken;
-    if (!port->staged_count)
-        return true;
     memmove(port->staged, port->staged + taken, port->staged_count * sizeof *port->staged);
-    return false;
+    return !pending(port);
 }
 
 static void stage(struct ss_switch *sw, struct port *port, struct ss_packet *packet)
 {
     port->staged[port->staged_count++] = packet;
-    if (!port->is_flushing) {
-        port->is_flushing = true;
-        port->next_flushing = sw->flushing;
-        sw->flushing = port;
-    }
+    flush_later(sw, port);
 }
 
 static void drain(struct ss_switch *sw, struct port *port)
@@ -155,7 +166,7 @@ void traffic_due(struct ss_switch *sw)
             wait_until(sw, port, port->due);
             continue;
         }
-        if (port->staged_count && !flush(port))
+        if (!flush(port))
             wait_until(sw, port, sw->clock.now + RETRY_NS);
         else
             drain(sw, port);
@@ -169,7 +180,7 @@ void traffic_flush(struct ss_switch *sw)
     while ((port = sw->flushing)) {
         sw->flushing = port->next_flushing;
         port->is_flushing = false;
-        if (port->staged_count && !flush(port) && !port->is_waiting)
+        if (!flush(port) && !port->is_waiting)
             wait_until(sw, port, sw->clock.now + RETRY_NS);
     }
 }

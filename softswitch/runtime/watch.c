@@ -16,18 +16,23 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-bool port_link_up(const char *interface, uint32_t *ifindex)
+#define ETHERNET_BYTES 14
+#define TAG_BYTES 4
+
+struct link link_of(const char *interface)
 {
+    struct link link = {.ifindex = if_nametoindex(interface)};
     struct ifreq request = {0};
-    *ifindex = if_nametoindex(interface);
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return false;
+        return link;
     snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
-    bool up = !ioctl(fd, SIOCGIFFLAGS, &request)
+    link.up = !ioctl(fd, SIOCGIFFLAGS, &request)
               && (request.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+    if (!ioctl(fd, SIOCGIFMTU, &request))
+        link.frame_limit = (uint32_t)request.ifr_mtu + ETHERNET_BYTES + TAG_BYTES;
     close(fd);
-    return up;
+    return link;
 }
 
 static void look(struct ss_switch *sw)
