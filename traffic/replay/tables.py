@@ -57,9 +57,9 @@ def layer_table(summary: Summary) -> Table:
     return shares("Delivered by layer", "layer", [(str(layer), share) for layer, share in summary.by_layer.items()])
 
 
-def path_table(paths: PathShares) -> Table:
+def path_table(paths: PathShares, title: str = "Share per path") -> Table:
     """Return the share of packets that each path got."""
-    table = Table(title="Share per path", title_justify="left")
+    table = Table(title=title, title_justify="left")
     table.add_column("switch")
     table.add_column("next hop")
     table.add_column("share", justify="right")
