@@ -14,7 +14,7 @@ from cffi import FFI
 
 from softswitch.build import RUNTIME, library, tables_library
 
-HEADERS = ("program.h", "table.h", "engine.h", "p4runtime.h")
+HEADERS = ("program.h", "table.h", "engine.h")
 ENGINE_SOURCES = (
     "engine.c",
     "lock.c",
@@ -30,9 +30,6 @@ ENGINE_SOURCES = (
     "port_pcap.c",
     "port_packet.c",
     "port_xdp.c",
-    "p4runtime_read.c",
-    "p4runtime_session.c",
-    "p4runtime_write.c",
 )
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _INLINE = re.compile(r"static inline[^{;]*\{.*?\n\}", re.DOTALL)
@@ -55,7 +52,7 @@ def declarations(header: Path) -> str:
 
 
 def engine_library() -> Path:
-    """Build the engine with the P4Runtime codec, or find it in the cache."""
+    """Build the engine, or find it in the cache."""
     sanitize = sanitized()
     return library(
         "engine",
@@ -69,7 +66,7 @@ def engine_library() -> Path:
 
 @lru_cache(maxsize=1)
 def ffi() -> FFI:
-    """Return the one cffi interface that knows the runtime's types."""
+    """Return the declarations of program.h, table.h and engine.h."""
     interface = FFI()
     for header in HEADERS:
         interface.cdef(declarations(RUNTIME / header), override=True)
@@ -78,5 +75,5 @@ def ffi() -> FFI:
 
 @lru_cache(maxsize=1)
 def engine() -> Any:
-    """Return the functions of the engine, of table.h and of p4runtime.h; calls release the GIL."""
+    """Return the functions of engine.h and, through the library, those of table.h; calls release the GIL."""
     return ffi().dlopen(str(engine_library()))

@@ -23,6 +23,7 @@
 #define EVENT_RING (16u << 10)
 #define LOG_RING (256u << 10)
 #define MEMORY_MAX_CHUNK 65536
+#define MEMORY_MIN_CHUNKS 16
 /* The thread sleeps at least this long once nothing is due, so that many slow shapers do not wake it one by one; what
  * they owe meanwhile is caught up. Reception still wakes it at once. */
 #define SLEEP_MIN_NS 50000
@@ -181,7 +182,7 @@ void ss_switch_destroy(struct ss_switch *sw)
 int ss_switch_set_memory(struct ss_switch *sw, uint32_t chunks, uint32_t chunk_bytes)
 {
     struct pool pool;
-    if (chunks < 2 * POOL_RESERVE || chunk_bytes < POOL_DEFAULT_CHUNK_BYTES || chunk_bytes > MEMORY_MAX_CHUNK
+    if (chunks < MEMORY_MIN_CHUNKS || chunk_bytes < POOL_DEFAULT_CHUNK_BYTES || chunk_bytes > MEMORY_MAX_CHUNK
         || chunk_bytes & (chunk_bytes - 1) || !pool_create(&pool, chunks, chunk_bytes))
         return -1;
     ss_lock(sw);
