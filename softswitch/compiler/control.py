@@ -66,9 +66,8 @@ class Control:
             after = order[position + 1] if position + 1 < len(order) else None
             body = self.node(node)
             # A last jump to the node that comes next anyway is left out.
-            if body and body[-1] == self.goto(after):
-                if after is None or after in targets:
-                    body = body[:-1]
+            if body[-1] == self.goto(after) and (after is None or after in targets):
+                body = body[:-1]
             lines += indent(body)
         lines += ["}", ""]
         return lines

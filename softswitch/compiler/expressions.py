@@ -399,6 +399,7 @@ class Expressions:
         return bits.low
 
     def unary(self, symbol: str, name: str, operand: Value, low: int, high: int) -> Value:
+        """Write a prefix operator of known result interval."""
         kind = kind_of(min(low, operand.low), max(high, operand.high))
         if kind == "wide":
             return Value(f"ss_wide_{name}({convert(operand, kind)})", low, high, kind)

@@ -15,34 +15,12 @@ Json = Any
 MAJOR_VERSION = 2
 KNOWN_SECTIONS = frozenset(
     [
-        "program",
-        "__meta__",
-        "header_types",
-        "headers",
-        "header_stacks",
-        "header_union_types",
-        "header_unions",
-        "header_union_stacks",
-        "field_lists",
-        "errors",
-        "enums",
-        "parsers",
-        "parse_vsets",
-        "deparsers",
-        "meter_arrays",
-        "counter_arrays",
-        "register_arrays",
-        "calculations",
-        "learn_lists",
-        "actions",
-        "pipelines",
-        "checksums",
-        "force_arith",
-        "extern_instances",
-        "field_aliases",
-        "config_options",
+        "program", "__meta__", "header_types", "headers", "header_stacks", "header_union_types", "header_unions",
+        "header_union_stacks", "field_lists", "errors", "enums", "parsers", "parse_vsets", "deparsers",
+        "meter_arrays", "counter_arrays", "register_arrays", "calculations", "learn_lists", "actions", "pipelines",
+        "checksums", "force_arith", "extern_instances", "field_aliases", "config_options",
     ]
-)
+)  # fmt: skip
 CORE_ERRORS = (
     "NoError", "PacketTooShort", "NoMatch", "StackOutOfBounds", "HeaderTooShort", "ParserTimeout",
     "ParserInvalidArgument",

@@ -271,10 +271,10 @@ class Parser:
             lines.append("    switch (k0) {")
             seen: set[int] = set()
             for jump, case in cases:
-                value = hexstr(case["value"], case["place"])
-                if value not in seen:
-                    lines.append(f"    case {constant(value, 'u64')}: {jump}")
-                seen.add(value)
+                label = hexstr(case["value"], case["place"])
+                if label not in seen:
+                    lines.append(f"    case {constant(label, 'u64')}: {jump}")
+                seen.add(label)
             lines += [f"    default: {default}", "    }"]
         else:
             for jump, case in cases:

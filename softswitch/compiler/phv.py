@@ -258,8 +258,8 @@ class Layout:
                 lines.append(f"    {self.union_struct(union.type.name)} {name};")
         for union_stack in self.program.union_stacks.values():
             name = self._members["stack " + union_stack.name]
-            union = self.union_struct(union_stack.type.name)
-            lines.append(f"    struct {{ uint32_t next; {union} e[{len(union_stack.elements) + 1}]; }} {name};")
+            struct = self.union_struct(union_stack.type.name)
+            lines.append(f"    struct {{ uint32_t next; {struct} e[{len(union_stack.elements) + 1}]; }} {name};")
         lines.append("};")
         return "\n".join(lines) + "\n"
 

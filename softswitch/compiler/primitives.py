@@ -401,12 +401,12 @@ class Primitives:
         index = convert(self.expressions.exact(parameters[2], place), "u64")
         lines = ["{", f"    uint64_t index = {index};", f"    if (index < {array.size}) {{"]
         if array.bits <= 64:
-            value = f"ss_register_get(s, &s->registers[{array.index}], index, {array.bits})"
-            lines.append(f"        {self._store_u64(target, value)}")
+            code = f"ss_register_get(s, &s->registers[{array.index}], index, {array.bits})"
+            lines.append(f"        {self._store_u64(target, code)}")
         elif array.bits <= 128:
             cell = f"((const ss_u128 *)s->registers[{array.index}].cells)[index]"
-            value = convert(Value(cell, 0, (1 << 128) - 1, "u128"), "wide" if target.bits > 128 else "u128")
-            lines.append(f"        {self.expressions.store(target, value)}")
+            code = convert(Value(cell, 0, (1 << 128) - 1, "u128"), "wide" if target.bits > 128 else "u128")
+            lines.append(f"        {self.expressions.store(target, code)}")
         else:
             words = (array.bits + 63) // 64
             cell = f"(const uint64_t *)s->registers[{array.index}].cells + index * {words}"

@@ -293,10 +293,10 @@ def _create(unit: Unit, counts: dict[str, int]) -> list[str]:
         )
     lines.append("    enum ss_status status = SS_OK;")
     for table in program.tables:
-        profile = f"&s->profiles[{table.profile.index}]" if table.profile else "NULL"
+        reference = f"&s->profiles[{table.profile.index}]" if table.profile else "NULL"
         lines.append(f"    s->tables_list[{table.index}] = &s->tables[{table.index}];")
         lines.append(
-            f"    status |= ss_table_open(&s->tables[{table.index}], &layout_{unit.table(table)}, s, {profile}, "
+            f"    status |= ss_table_open(&s->tables[{table.index}], &layout_{unit.table(table)}, s, {reference}, "
             f"action_infos, native_actions);"
         )
     lines += ["    if (status != SS_OK) {", "        program_destroy(s);", "        return NULL;", "    }"]
