@@ -162,6 +162,7 @@ class MininetFabric:
         )
         runner = self._runner_class(run)
         runner.check()
+        self._check_delays(runner)
         runner.check_ports_free()
         self._check_interfaces_free()
 
@@ -220,6 +221,14 @@ class MininetFabric:
         if instance == 0:
             return state.path_in_use()
         return state.DEFAULT_PATH.with_name(f"fabric-{instance}.json")
+
+    def _check_delays(self, runner: Runner) -> None:
+        delayed = next((link for link in self.fabric.links if link.delay_ns), None)
+        if delayed is not None and not runner.has_kernel_queues:
+            raise FailureError(
+                f"link {delayed.name} has a delay, and the {runner.target} cannot make one: "
+                "it sends past the kernel's queues; leave `delay` out to run without it"
+            )
 
     def _check_interfaces_free(self) -> None:
         present = kernel.interface_names()

@@ -27,6 +27,7 @@ server.stop(0)
 
 class HoldingRunner(Runner):
     target = "holding"
+    has_kernel_queues = True
     program = PROGRAM
 
     def check(self) -> None:

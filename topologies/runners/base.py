@@ -74,6 +74,7 @@ class Runner(ABC):
     """Starts and ends the switches of one run. `start` may raise; `stop` then still ends what began."""
 
     target: str
+    has_kernel_queues: bool  # whether what it sends passes the kernel's queues, which alone can delay it
 
     def __init__(self, run: Run) -> None:
         self.run = run

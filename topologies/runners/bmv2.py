@@ -32,6 +32,7 @@ class Bmv2Runner(Runner):
     """Starts one process for each switch."""
 
     target = "bmv2"
+    has_kernel_queues = True
 
     def check(self) -> None:
         """Raise FailureError if BMv2 is not on PATH."""

@@ -9,10 +9,11 @@ import json
 from typing import Any
 
 from topologies.errors import FailureError
-from topologies.model import Port, QueueDepth, Switch
+from topologies.model import QUEUES, Port, Switch
 from topologies.runners.base import Runner, python
 
 CPU_PORT = 510
+_SET_QUEUE = "/gradlane.softswitch.v1.Control/SetQueue"
 DEPTH_REGISTER = {"name": "queue_depth", "unit": "bytes/64"}
 
 
@@ -20,6 +21,7 @@ class SoftswitchRunner(Runner):
     """Starts `python -m softswitch --fabric FILE`, once, or once for each switch if the run is isolated."""
 
     target = "softswitch"
+    has_kernel_queues = False
 
     def check(self) -> None:
         """Raise FailureError if the softswitch is not there to be imported."""
@@ -41,6 +43,13 @@ class SoftswitchRunner(Runner):
                 self.log_of(group[0].name),
             )
 
+    def configure(self) -> None:
+        """Set, on the control channel, the queues that differ from class to class."""
+        for switch in self.fabric.switches:
+            ports = [port for port in self.fabric.ports(switch.name) if len(set(port.queues)) > 1]
+            if ports:
+                self._set_queues(switch, ports)
+
     def _describe(self, switch: Switch) -> dict[str, Any]:
         pcaps = self.run.pcaps
         return {
@@ -49,25 +58,37 @@ class SoftswitchRunner(Runner):
             "grpc": switch.grpc_address,
             "ports": [_describe_port(port) for port in self.fabric.ports(switch.name)],
             "cpu_port": CPU_PORT,
-            "queues": 8,
-            "program": None,
-            "p4info": None,
+            "queues": QUEUES,
             "depth_register": DEPTH_REGISTER,
             "pcap": None if pcaps is None else str(pcaps.resolve()),
         }
 
+    def _set_queues(self, switch: Switch, ports: list[Port]) -> None:
+        import grpc  # here, as in `Runner.wait_until_ready`
+
+        from p4src.control import control_pb2
+
+        with grpc.insecure_channel(switch.grpc_address, options=[("grpc.enable_http_proxy", 0)]) as channel:
+            call = channel.unary_unary(_SET_QUEUE, request_serializer=control_pb2.SetQueueRequest.SerializeToString)
+            for port in ports:
+                for number, queue in enumerate(port.queues):
+                    request = control_pb2.SetQueueRequest(
+                        port=port.number, queue=number, packets=queue.packets, bytes=queue.bytes
+                    )
+                    try:
+                        call(request, timeout=5)
+                    except grpc.RpcError as error:
+                        raise FailureError(
+                            f"cannot set queue {number} of port {port.number} of switch {switch.name}: "
+                            f"{error.details()}"
+                        ) from None
+
 
 def _describe_port(port: Port) -> dict[str, Any]:
-    described: dict[str, Any] = {
+    queue = port.queues[0]
+    return {
         "port": port.number,
         "interface": port.interface,
-        "rate": port.rate_bps,
-        "queue": _describe_queue(port.queues[0]),
+        "rate": port.rate_bps or 0,
+        "queue": {"packets": queue.packets, "bytes": queue.bytes},
     }
-    if len(set(port.queues)) > 1:
-        described["queues"] = [_describe_queue(queue) for queue in port.queues]
-    return described
-
-
-def _describe_queue(queue: QueueDepth) -> dict[str, int]:
-    return {"packets": queue.packets, "bytes": queue.bytes}

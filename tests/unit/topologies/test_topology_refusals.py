@@ -80,11 +80,26 @@ def test_softswitches_are_told_ports_rates_and_queues(tmp_path: Path) -> None:
     Recorded(a_run(fabric, tmp_path)).start()
     (switch,) = json.loads((tmp_path / "files" / "switches.json").read_text())["switches"]
     assert (switch["name"], switch["device_id"], switch["grpc"]) == ("s1", 1, "127.0.0.1:50051")
-    assert (switch["cpu_port"], switch["queues"], switch["program"]) == (510, 8, None)
+    assert (switch["cpu_port"], switch["queues"]) == (510, 8)
     assert [port["interface"] for port in switch["ports"]] == ["s1-eth1", "s1-eth2"]
     assert switch["ports"][0]["rate"] == 10_000_000
     assert switch["ports"][0]["queue"] == {"packets": 50, "bytes": 75000}
-    assert switch["ports"][0]["queues"][7] == {"packets": 9, "bytes": 0}
+
+
+def test_an_unlimited_link_has_rate_0_at_the_softswitch(tmp_path: Path) -> None:
+    fabric = build(schema.Single(hosts=1, host_link=schema.LinkSettings()), name="one")
+    Recorded(a_run(fabric, tmp_path)).start()
+    (switch,) = json.loads((tmp_path / "files" / "switches.json").read_text())["switches"]
+    assert switch["ports"][0]["rate"] == 0
+
+
+def test_a_delay_is_refused_where_it_could_not_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    fabric = build(schema.Single(hosts=1, host_link=schema.LinkSettings(delay="1ms")), name="slow")  # type: ignore[arg-type]
+    refused = MininetFabric(fabric, instance=None, state_path=tmp_path / "f.json")
+    with pytest.raises(FailureError, match="link s1-h1 has a delay, and the softswitch cannot make one"), refused:
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_bmv2s_thrift_ports_follow_its_grpc_ports(tmp_path: Path) -> None:
