@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile the P4 programs, and hold what is committed under `p4src/compiled` to its sources.
 
-    python -m p4src.build           # compile what the compilers on PATH can compile, else check the hashes
-    python -m p4src.build --check   # change nothing; exit code 1 if sources and artefacts have drifted apart
+`python -m p4src.build` compiles what the compilers on PATH can compile, and checks hashes where there is none;
+`--check` changes nothing and fails if sources and artefacts have drifted apart.
 """
 
 from __future__ import annotations
@@ -191,8 +191,8 @@ def check_hashes(root: Path, manifest: Manifest) -> None:
         if now.get(path) != manifest.sources.get(path):
             raise BuildError(f"{path}: changed since {COMPILED} was compiled; run `make p4` where p4c is installed")
     for name, digest in manifest.artefacts.items():
-        path = root / COMPILED / name
-        if not path.exists() or _sha256(path) != digest:
+        artefact = root / COMPILED / name
+        if not artefact.exists() or _sha256(artefact) != digest:
             raise BuildError(f"{COMPILED / name}: is not the file that the manifest names")
 
 
