@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""Write control_pb2.py from control.proto: `python -m p4src.control.generate`, with protoc 3.21 on PATH.
+"""Write control_pb2.py and its types, control_pb2.pyi, from control.proto: `python -m p4src.control.generate`.
 
-Debian 12's protobuf-compiler is that version; newer ones write code that protobuf 3.20, which p4runtime-shell needs,
-does not read.
+It takes protoc 3.21 on PATH, as Debian 12's protobuf-compiler has it; newer ones write code that protobuf 3.20, which
+p4runtime-shell needs, does not read.
 """
 
 from __future__ import annotations
@@ -17,28 +17,30 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROTO = "p4src/control/control.proto"
-GENERATED = HERE / "control_pb2.py"
+NAMES = ("control_pb2.py", "control_pb2.pyi")
 HEAD = "# SPDX-FileCopyrightText: 2026 The Gradlane developers\n# SPDX-License-Identifier: Apache-2.0\n"
 
 
-def generate() -> str:
-    """Return what control_pb2.py should hold."""
+def generate() -> dict[str, str]:
+    """Return what the generated files should hold, by name."""
     protoc = shutil.which("protoc")
     if protoc is None:
         raise FileNotFoundError("protoc is not on PATH: install protobuf-compiler")
     with tempfile.TemporaryDirectory() as scratch:
-        subprocess.run([protoc, f"--proto_path={ROOT}", f"--python_out={scratch}", PROTO], check=True, cwd=ROOT)
-        return HEAD + (Path(scratch) / PROTO).with_name("control_pb2.py").read_text()
+        command = [protoc, f"--proto_path={ROOT}", f"--python_out={scratch}", f"--pyi_out={scratch}", PROTO]
+        subprocess.run(command, check=True, cwd=ROOT)
+        return {name: HEAD + (Path(scratch) / PROTO).with_name(name).read_text() for name in NAMES}
 
 
 def main() -> int:
     """Regenerate the file in place."""
     try:
-        GENERATED.write_text(generate())
+        for name, text in generate().items():
+            (HERE / name).write_text(text)
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
         print(f"generate: {error}", file=sys.stderr)
         return 1
-    print(f"{GENERATED.relative_to(ROOT)} written")
+    print(f"{', '.join(NAMES)} written")
     return 0
 
 

@@ -400,6 +400,17 @@ static int start_value_sets(struct p4rt_query *q, struct wire_span content)
 
 /* Queries. */
 
+bool p4rt_read_device(const uint8_t *request, size_t length, uint64_t *device_id)
+{
+    struct wire_reader in = wire_open((struct wire_span){ request, length });
+    struct wire_field field;
+    *device_id = 0;
+    while (wire_next(&in, &field))
+        if (field.key == WIRE_VARINT(1))
+            *device_id = field.value;
+    return !in.malformed;
+}
+
 struct p4rt_query *p4rt_read_begin(struct p4rt_session *s, const uint8_t *request, size_t length)
 {
     struct p4rt_query *q = calloc(1, sizeof *q);
