@@ -119,6 +119,9 @@ class Switch:
 
     def close(self) -> None:
         """End the thread, close the ports and free everything."""
+        if self._p4runtime is not None:
+            self._p4runtime.close()
+            self._p4runtime = None
         if self._handle:
             handle, self._handle = self._handle, None
             self._lib.ss_switch_destroy(handle)

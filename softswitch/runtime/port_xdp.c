@@ -31,6 +31,8 @@
 #define FILL_MIN 64
 #define TX_ENTRIES 256
 #define XDP_MAX_CHUNK 4096             /* a page */
+#define BIND_TRIES 100
+#define BIND_PAUSE_NS 5000000
 #define TAG_BYTES 4
 #define ETHERNET_BYTES 14
 
@@ -144,6 +146,17 @@ static bool map_rings(struct xdp_io *io)
            && map_xring(&io->tx, fd, &offsets.tx, TX_ENTRIES, sizeof(struct xdp_desc), XDP_PGOFF_TX_RING);
 }
 
+/* The kernel releases a closed socket's queue a moment later: a port that returns at once finds it busy. */
+static bool bind_socket(int fd, const struct sockaddr_xdp *address)
+{
+    for (uint32_t tries = 0; bind(fd, (const struct sockaddr *)address, sizeof *address); tries++) {
+        if (errno != EBUSY || tries == BIND_TRIES)
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = BIND_PAUSE_NS}, NULL);
+    }
+    return true;
+}
+
 static bool open_socket(struct xdp_io *io, const struct pool *pool)
 {
     struct xdp_umem_reg memory = {
@@ -154,7 +167,7 @@ static bool open_socket(struct xdp_io *io, const struct pool *pool)
     };
     io->io.fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
     return io->io.fd >= 0 && !setsockopt(io->io.fd, SOL_XDP, XDP_UMEM_REG, &memory, sizeof memory) && map_rings(io)
-           && !bind(io->io.fd, (struct sockaddr *)&address, sizeof address);
+           && bind_socket(io->io.fd, &address);
 }
 
 /* What a socket on one queue, without fragments, would miss of this interface; NULL: nothing. */
