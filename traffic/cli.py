@@ -3,7 +3,6 @@
 """`gradctl trace` and `gradctl replay`: thin shells over traffic.trace and traffic.replay."""
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -116,7 +115,6 @@ def add_replay(app: typer.Typer, observe: Observe | None = None) -> None:
             rounds=rounds or streams[0].recorded_rounds,
             pause=_quantity(parse_duration, pause, "--pause") / 1e9 if pause else 0.0,
             burst=burst,
-            line_rate=min(_line_rate(running, name) for name in sources),
             ipv6=ipv6,
         )
         observation: Observation | None = observe(running) if observe else None
@@ -150,11 +148,6 @@ def _is_trace(file: Path) -> bool:
         raise UsageError("no such file", file=file) from None
     except OSError as error:
         raise UsageError(f"cannot read it: {error.strerror or error}", file=file) from None
-
-
-def _line_rate(running: RunningFabric, host: str) -> float:
-    fabric = running.fabric
-    return float(fabric.link(host, fabric.host(host).switch).rate_from(host) or math.inf)
 
 
 def _quantity(parse: Any, text: str, option: str) -> float:

@@ -28,7 +28,7 @@ from traffic.replay.verify import State
 pytestmark = pytest.mark.fabric
 
 ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
-FAST = Timing(rate=50e6, rounds=4, line_rate=100e6)
+FAST = Timing(rate=50e6, rounds=4)
 
 
 def ip(*arguments: str) -> None:
@@ -54,7 +54,7 @@ def hosts() -> Iterator[tuple[Site, Site]]:
             ip("-n", name, "link", "set", "lo", "up")
             ip("-n", name, "address", "add", f"{station.ipv4}/24", "dev", name)
             ip("-n", name, "address", "add", f"{station.ipv6}/64", "dev", name, "nodad")
-            sites.append(Site(name, ("ip", "netns", "exec", name), name, station, dict(os.environ)))
+            sites.append(Site(name, ("ip", "netns", "exec", name), name, station, dict(os.environ), line_rate=100e6))
         for near_site, far_site in (sites, sites[::-1]):
             for address in (far_site.station.ipv4, far_site.station.ipv6):
                 name, mac = near_site.name, far_site.station.mac
@@ -131,7 +131,7 @@ def processes_of(site: Site) -> list[str]:
 def test_an_interrupted_replay_leaves_no_process(hosts, digits, monkeypatch: pytest.MonkeyPatch) -> None:
     real = session.End.expect_line
 
-    def interrupted(end: session.End, seconds: float) -> str:
+    def interrupted(end: session.End, seconds: float, *rest: object) -> str:
         if seconds != session.START_SECONDS:
             raise KeyboardInterrupt
         return real(end, seconds)
@@ -154,7 +154,7 @@ def test_both_ends_stop_when_their_parent_is_killed(hosts, digits, tmp_path: Pat
     session.End.__exit__ = abandon  # type: ignore[method-assign]
     expect = session.End.expect_line
 
-    def lost(end: session.End, seconds: float) -> str:
+    def lost(end: session.End, seconds: float, *rest: object) -> str:
         if seconds != session.START_SECONDS:
             raise KeyboardInterrupt
         return expect(end, seconds)

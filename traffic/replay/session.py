@@ -3,13 +3,14 @@
 """One replay: a sender in each source host and a receiver in the destination, from start to the last arrival."""
 
 import json
+import math
 import os
 import select
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,16 +34,20 @@ START_SECONDS = 60.0
 SLACK_SECONDS = 60.0
 """How much longer than planned a sender may take before it is given up."""
 
+CHECK_SECONDS = 0.5
+
 
 @dataclass(frozen=True)
 class Site:
-    """A host as a replay sees it: the command that enters its namespace, its interface and its addresses."""
+    """A host as a replay sees it: the command that enters its namespace, its interface, addresses and link."""
 
     name: str
     enter: tuple[str, ...]
     interface: str
     station: Station
     environment: Mapping[str, str]
+    line_rate: float = math.inf
+    """Of its network card, in bit/s: what a sender never exceeds, even to catch up."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,6 @@ class Timing:
     pause: float = 0.0
     """Seconds without traffic between rounds: what computing the next gradients takes. Rounds start together."""
     burst: int = 8
-    line_rate: float = 1e9
-    """What a sender never exceeds, even to catch up: its link."""
     ipv6: bool = False
     source_port: int = 49152
 
@@ -79,15 +82,23 @@ def site_of(running: RunningFabric, name: str) -> Site:
     """Return a host of a running fabric. Raises UsageError if it has none of that name."""
     fabric = running.fabric
     host = fabric.host(name)
-    station = Station(host.mac, fabric.switch(host.switch).mac, host.ipv4, host.ipv6)
-    enter = ("mnexec", "-a", str(running.hosts[name].process.pid))
-    return Site(name, enter, fabric.interface(name, 0), station, processes.environment(running.run))
+    return Site(
+        name=name,
+        enter=("mnexec", "-a", str(running.hosts[name].process.pid)),
+        interface=fabric.interface(name, 0),
+        station=Station(host.mac, fabric.switch(host.switch).mac, host.ipv4, host.ipv6),
+        environment=processes.environment(running.run),
+        line_rate=fabric.link(name, host.switch).rate_from(name) or math.inf,
+    )
 
 
-def run(sources: list[tuple[Site, Stream]], sink: Site, timing: Timing) -> Outcome:
+def run(
+    sources: list[tuple[Site, Stream]], sink: Site, timing: Timing, check: Callable[[], None] = lambda: None
+) -> Outcome:
     """Send every source's stream to the sink and return what arrived.
 
-    Raises UsageError without root, FailureError if an end fails; ends every process that it started, in any case.
+    `check` is called now and then, and may raise to end the replay: the fabric under it died. Raises UsageError
+    without root, FailureError if an end fails; ends every process that it started, in any case.
     """
     if os.geteuid() != 0:
         raise UsageError("replay enters hosts' namespaces and needs root; run it with sudo")
@@ -111,7 +122,7 @@ def run(sources: list[tuple[Site, Stream]], sink: Site, timing: Timing) -> Outco
                         stream=place,
                         rounds=timing.rounds,
                         rate=timing.rate,
-                        line_rate=timing.line_rate,
+                        line_rate=site.line_rate,
                         period=round_seconds if timing.pause else 0.0,
                         burst=timing.burst,
                         source=site.station.ipv6 if timing.ipv6 else site.station.ipv4,
@@ -129,7 +140,7 @@ def run(sources: list[tuple[Site, Stream]], sink: Site, timing: Timing) -> Outco
         for sender in senders:
             sender.say(str(start_ns))
         patience = timing.rounds * round_seconds + SLACK_SECONDS
-        sent = [SenderReport(**json.loads(sender.expect_line(patience))) for sender in senders]
+        sent = [SenderReport(**json.loads(sender.expect_line(patience, check))) for sender in senders]
         receiver.hang_up()
         received = ReceiverReport(**json.loads(receiver.expect_line(START_SECONDS)))
         return Outcome(streams, sent, received, np.load(folder / "arrivals.npy"), timing.rounds, overhead)
@@ -175,10 +186,13 @@ class End:
         self._input.close()
         self._process.stdin = None
 
-    def expect_line(self, seconds: float) -> str:
+    def expect_line(self, seconds: float, check: Callable[[], None] = lambda: None) -> str:
         """Return the next line that the process prints. Raises FailureError if it ends or stays silent."""
-        if not select.select([self._output], [], [], seconds)[0]:
-            raise FailureError(f"the {self._name} gave no answer in {seconds:.0f} s")
+        deadline = time.monotonic() + seconds
+        while not select.select([self._output], [], [], CHECK_SECONDS)[0]:
+            check()
+            if time.monotonic() > deadline:
+                raise FailureError(f"the {self._name} gave no answer in {seconds:.0f} s")
         line: str = self._output.readline()
         if not line.endswith("\n"):
             raise self._failure()

@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""What the switches counted between two moments, for the traffic part, which knows no controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from controller.compiler.classification import classes
+from controller.fleet import on_each
+from controller.p4rt.entities import Between, Call, Exact, FieldMatch, Masked, TableEntry
+from controller.policy import Policy
+from controller.reconcile import Controller
+from controller.telemetry import REASONS, Counts, ProgramCounts, delay_quantile_us, program_counts
+from topologies.errors import FailureError
+from topologies.model import Fabric
+from topologies.routes import next_hops
+from topologies.state import RunningFabric
+from traffic.replay.observe import Observation, PathShares
+from traffic.replay.summary import Classifier, Kind
+from traffic.report import Delay
+
+
+@dataclass(frozen=True)
+class Interval:
+    """What the programs of all switches counted from one moment to another."""
+
+    fabric: Fabric
+    before: Mapping[str, ProgramCounts]
+    after: Mapping[str, ProgramCounts]
+
+    def forwarded(self, switch: str) -> Counts:
+        """Return the packets that a switch let pass, of shape (port index, class)."""
+        before, after = self.before[switch], self.after[switch]
+        return (after.kept + after.marked + after.trimmed) - (before.kept + before.marked + before.trimmed)
+
+    def paths(self) -> PathShares:
+        """Return how each switch that had a choice split its packets over the equal-cost next hops."""
+        shares: dict[str, dict[str, float]] = {}
+        for switch, hosts in next_hops(self.fabric).items():
+            ports = sorted({port for hops in hosts.values() if len(hops) > 1 for port in hops})
+            sent = [int(self.forwarded(switch)[self.fabric.port(switch, port).index].sum()) for port in ports]
+            if total := sum(sent):
+                names = [self.fabric.port(switch, port).peer.node for port in ports]
+                shares[switch] = {name: packets / total for name, packets in zip(names, sent, strict=True)}
+        return shares
+
+    def drops(self) -> dict[str, int]:
+        """Return the packets that all switches dropped, by reason."""
+        total = sum(self.after[name].dropped.sum(axis=(0, 1, 3)) - self.before[name].dropped.sum(axis=(0, 1, 3))
+                    for name in self.after)  # fmt: skip
+        return {
+            reason: int(packets) for reason, packets in zip(REASONS, np.asarray(total), strict=True) if reason != "none"
+        }
+
+    def delays(self, switch: str, port: int) -> dict[int, Delay]:
+        """Return the queueing delay of every class that a port sent."""
+        index = self.fabric.port(switch, port).index
+        counted = self.after[switch].delays[index] - self.before[switch].delays[index]
+        found = {}
+        for class_, delays in enumerate(counted):
+            p50, p99 = delay_quantile_us(delays, 0.5), delay_quantile_us(delays, 0.99)
+            if p50 is not None and p99 is not None:
+                found[class_] = Delay(round(p50, 1), round(p99, 1), int(delays.sum()))
+        return found
+
+
+def snapshot(controller: Controller) -> dict[str, ProgramCounts]:
+    """Return what every switch has counted so far. Raises FailureError if one does not answer."""
+
+    def work(name: str) -> ProgramCounts:
+        with controller.connect(name) as connection:
+            return program_counts(connection, controller.program.pipeline)
+
+    counts = {}
+    for name, found in on_each(controller.running.switches, work).items():
+        if isinstance(found, FailureError):
+            raise found
+        counts[name] = found
+    return counts
+
+
+def classifier(policy: Policy) -> Classifier:
+    """Return a function that classifies as the entries do that the controller writes for `policy`."""
+    entries = sorted(
+        (entity for entity in classes(policy) if isinstance(entity, TableEntry)), key=lambda e: -e.priority
+    )
+    rules = [(e.table, e.match, dict(e.action.arguments)["class"]) for e in entries if isinstance(e.action, Call)]
+
+    def classify(kind: Kind) -> int:
+        table = "gradient_class" if kind.gradient else "dscp_class"
+        for of_table, match, class_ in rules:
+            if of_table == table and all(_matches(wanted, getattr(kind, field)) for field, wanted in match):
+                return class_
+        return 0
+
+    return classify
+
+
+def _matches(match: FieldMatch, value: int) -> bool:
+    match match:
+        case Exact(wanted):
+            return value == wanted
+        case Masked(wanted, mask):
+            return value & mask == wanted
+        case Between(low, high):
+            return low <= value <= high
+    raise TypeError(f"classes are not told by {match}")
+
+
+def observe(running: RunningFabric) -> Observation:
+    """Begin to observe the running fabric, under the policy that it was given last."""
+    controller = Controller.find()
+    revision = controller.history.current()
+    if revision is None:
+        raise FailureError(f"fabric {running.fabric.name} was given no policy yet; see `gradctl policy apply`")
+    before = snapshot(controller)
+    return Observation(
+        classifier(revision.policy), lambda: Interval(running.fabric, before, snapshot(controller)).paths()
+    )
