@@ -1,0 +1,42 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured, as a process of its own: `python -m tests.benchmarks.device ENGINE PROGRAM A B`.
+
+It forwards from interface A (port 1) to B (port 2) and back until its standard input ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+
+from softswitch.switch import Switch
+from tests.benchmarks.native import bench
+from tests.benchmarks.programs import PROGRAMS
+
+
+def main(engine: str, program: str, a: str, b: str) -> None:
+    """Run the engine on this process's last core."""
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    with contextlib.ExitStack() as stack:
+        match engine.partition(":"):
+            case "raw", _, kind:
+                forward = bench().forward_xdp if kind == "xdp" else bench().forward_packet
+                threading.Thread(target=lambda: forward(a.encode(), b.encode()), daemon=True).start()
+            case "softswitch", _, kind:
+                switch = stack.enter_context(Switch())
+                PROGRAMS[program].install(switch)
+                switch.add_port(1, a, kind or "auto")
+                switch.add_port(2, b, kind or "auto")
+                switch.start()
+            case _:
+                raise SystemExit(f"no engine {engine}")
+        print("ready", flush=True)
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:5])
