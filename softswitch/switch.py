@@ -94,6 +94,7 @@ class Switch:
         self.device_id = device_id
         self._ffi = ffi()
         self._lib = engine()
+        self._p4runtime: Any = None
         self._error = self._ffi.new("char[]", _ERROR_BYTES)
         self._frame = self._ffi.new("uint8_t[]", _FRAME_LIMIT)
         self._number = self._ffi.new("uint32_t *")
@@ -107,7 +108,6 @@ class Switch:
             if self._lib.ss_switch_set_memory(self._handle, frames or 8192, chunk):
                 self.close()
                 raise SwitchError(f"{name}: no memory for {frames or 8192} frames of {frame_bytes} bytes")
-        self._p4runtime: Any = None
 
     def __enter__(self) -> Switch:
         return self

@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def summary(found: dict[tuple[str, int, str], list[tuple[Trial, Trial]]]) -> dict[str, Any]:
     """Return rows and ratios."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "program": name,
             "size": size,
@@ -87,7 +87,7 @@ def summary(found: dict[tuple[str, int, str], list[tuple[Trial, Trial]]]) -> dic
         }
         for (name, size, engine), pairs in found.items()
     ]
-    ratios = {}
+    ratios: dict[str, dict[str, float]] = {}
     for row in rows:
         for base in ("raw", "raw:xdp", "bmv2"):
             other = next(
