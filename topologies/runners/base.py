@@ -153,8 +153,13 @@ class Runner(ABC):
                         ask(b"", timeout=0.25, wait_for_ready=True)
                         break
                     except grpc.RpcError as error:
-                        if error.code() == grpc.StatusCode.UNIMPLEMENTED:
+                        if error.code() == grpc.StatusCode.UNIMPLEMENTED:  # an older P4Runtime
                             break
+                        if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                            reason = str(error.details()).partition("\n")[0]
+                            raise FailureError(
+                                f"switch {switch.name} at {switch.grpc_address} answers {error.code().name}: {reason}"
+                            ) from None
                     if time.monotonic() > deadline:
                         late = self.process_of(switch.name)
                         words = late.last_words() if late else ""
