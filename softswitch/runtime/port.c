@@ -175,7 +175,10 @@ int ss_port_add(struct ss_switch *sw, uint32_t number, const char *interface, co
         explain(error, error_bytes, "port %u: ports are 0 to %u and not the drop port", number, SS_PORTS - 2);
         return -1;
     }
-    if (find(sw, number)) {
+    ss_lock(sw);
+    bool is_used = find(sw, number);
+    ss_unlock(sw);
+    if (is_used) {
         explain(error, error_bytes, "port %u is in use", number);
         return -1;
     }
