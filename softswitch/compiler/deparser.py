@@ -13,6 +13,52 @@ from softswitch.compiler.primitives import ActionScope, Primitives
 from softswitch.compiler.unit import Unit, indent
 
 
+def added_headers(unit: Unit) -> set[str]:
+    """Find the headers that something other than an extraction may make valid, by their C lvalue."""
+    added: set[str] = set()
+
+    def everything_in(node: Json) -> None:
+        """Note all headers that a node names."""
+        if isinstance(node, list):
+            for item in node:
+                everything_in(item)
+        elif isinstance(node, dict):
+            kind, value = node.get("type"), node.get("value")
+            names: list[str] = []
+            if kind == "header":
+                names = [value]
+            elif kind == "header_stack" and value in unit.program.stacks:
+                names = [element.name for element in unit.program.stacks[value].elements]
+            elif kind == "header_union" and value in unit.program.unions:
+                names = [header.name for header in unit.program.unions[value].members]
+            elif kind == "header_union_stack" and value in unit.program.union_stacks:
+                union_stack = unit.program.union_stacks[value]
+                names = [header.name for union in union_stack.elements for header in union.members]
+            added.update(unit.layout.header(name, "").code for name in names)
+            for item in node.values():
+                everything_in(item)
+
+    makers = {
+        "add_header", "add_header_fast", "assign_header", "copy_header", "assign_union", "assign_header_stack",
+        "assign_union_stack", "push",
+    }  # fmt: skip
+
+    def search(node: Json) -> None:
+        if isinstance(node, list):
+            for item in node:
+                search(item)
+        elif isinstance(node, dict):
+            if node.get("op") in makers:
+                everything_in(node.get("parameters"))
+            for item in node.values():
+                search(item)
+
+    search([action.primitives for action in unit.program.actions])
+    search(unit.program.parser)
+    search(unit.program.deparser)
+    return added
+
+
 class Deparser:
     """Write checksum verification, checksum update and the emission of headers."""
 
@@ -26,10 +72,19 @@ class Deparser:
             for name in member(unit.program.deparser, "order", "deparsers/deparser")
         ]
 
-    @property
-    def max_bytes(self) -> int:
-        """The longest the headers can be."""
-        return sum(header.type.max_bytes for header in self.headers)
+    def growth(self) -> int:
+        """Return the bytes by which headers may grow a packet beyond what was parsed, as far as that is known.
+
+        Headers that only the parser makes valid take the place they came from.
+        """
+        added = added_headers(self.unit)
+        total = 0
+        seen: set[str] = set()
+        for header in self.headers:
+            if header.code in seen or header.code in added or header.type.varbit is not None or header.metadata:
+                total += header.type.max_bytes
+            seen.add(header.code)
+        return total
 
     def _checksum(self, item: Json, place: str) -> tuple[str, str, str]:
         """Return a checksum's condition, its value, and its target's code."""
@@ -81,7 +136,7 @@ class Deparser:
     def function(self) -> list[str]:
         """Write `deparse_packet`: headers go in front of the payload."""
         layout = self.unit.layout
-        lines = ["static void deparse_packet(struct ss_state *s, struct ss_packet *p, struct phv *h)", "{"]
+        lines = ["static bool deparse_packet(struct ss_state *s, struct ss_packet *p, struct phv *h)", "{"]
         lines.append("    update_checksums(s, p, h);")
         primitives = self.unit.program.deparser.get("primitives") or []
         lines += indent(self.primitives.statements(primitives, "deparsers/deparser"))
@@ -89,10 +144,7 @@ class Deparser:
         for header in self.headers:
             size = header_bytes(layout, header)
             lines.append(f"    size += {header.valid} ? {size} : 0;" if not header.metadata else f"    size += {size};")
-        lines.append("    uint8_t *q = p->data + p->payload - size;")
-        lines.append("    p->length += size - p->payload;")
-        lines.append("    p->payload = size;")
-        lines.append("    p->data = q;")
+        lines += ["    uint8_t *q = ss_make_room(p, size);", "    if (!q) return false;"]
         for header in self.headers:
             pieces = fixed_pieces(layout, header)
             ragged = any(piece.offset % 8 and piece.bits > 64 for piece in pieces) or header.type.varbit is not None
@@ -103,5 +155,4 @@ class Deparser:
             lines.append(f"    if ({header.valid}) {{")
             lines += indent([*body, f"q += {size};"], 2)
             lines.append("    }")
-        lines.append("    (void)q;")
-        return [*lines, "}", ""]
+        return [*lines, "    return true;", "}", ""]

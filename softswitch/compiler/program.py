@@ -373,9 +373,9 @@ static void program_egress(struct ss_state *s, struct ss_packet *p)
     h->exited = 0;
 }
 
-static void program_deparse(struct ss_state *s, struct ss_packet *p)
+static bool program_deparse(struct ss_state *s, struct ss_packet *p)
 {
-    deparse_packet(s, p, p->phv);
+    return deparse_packet(s, p, p->phv);
 }
 
 static void program_parse(struct ss_state *s, struct ss_packet *p)
@@ -415,5 +415,5 @@ def _entry_points(unit: Unit, deparser: Deparser) -> list[str]:
     if unit.layout.has_field(unit.layout.queue_id):
         field = unit.layout.field(unit.layout.queue_id, "queueing_metadata.qid")
         queue_id = f"    {field.code} = (uint8_t)p->std.priority;\n"
-    text = ENTRY_POINTS.replace("@QUEUE_ID@", queue_id).replace("@GROWTH@", str(deparser.max_bytes))
+    text = ENTRY_POINTS.replace("@QUEUE_ID@", queue_id).replace("@GROWTH@", str(deparser.growth()))
     return [text]

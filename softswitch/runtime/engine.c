@@ -224,9 +224,6 @@ int ss_switch_load(struct ss_switch *sw, const char *path, char *error, uint32_t
         explain(error, error_bytes, "%s is no compiled P4 program", path);
     else if (program->abi != SS_PROGRAM_ABI)
         explain(error, error_bytes, "%s was compiled for another version of the switch", path);
-    else if (program->max_header_growth > POOL_HEADROOM)
-        explain(error, error_bytes, "the program may add %u bytes of headers: at most %u are supported",
-                program->max_header_growth, POOL_HEADROOM);
     else if (!(state = program->create(&sw->services)))
         explain(error, error_bytes, "out of memory for the program's tables");
     if (!state) {

@@ -107,21 +107,6 @@ void pipeline_resume(struct ss_switch *sw, struct ss_packet *packet)
     end_of_ingress(sw, packet);
 }
 
-/* Room in front of the frame for the headers that the deparser may add. */
-static bool make_headroom(struct ss_packet *packet, uint32_t growth)
-{
-    if ((size_t)(packet->data - packet->buffer) >= growth)
-        return true;
-    if (packet->length + growth > packet->capacity)
-        return false;
-    uint32_t offset = packet->capacity - packet->length;
-    if (offset > POOL_HEADROOM && growth <= POOL_HEADROOM)
-        offset = POOL_HEADROOM;
-    memmove(packet->buffer + offset, packet->data, packet->length);
-    packet->data = packet->buffer + offset;
-    return true;
-}
-
 struct ss_packet *pipeline_egress(struct ss_switch *sw, struct port *port, struct ss_packet *packet)
 {
     const struct ss_program *program = sw->program;
@@ -134,11 +119,10 @@ struct ss_packet *pipeline_egress(struct ss_switch *sw, struct port *port, struc
         drop(sw, packet, &sw->drops.egress_drop);
         return NULL;
     }
-    if (!make_headroom(packet, program->max_header_growth)) {
+    if (!program->deparse(sw->state, packet)) {
         drop(sw, packet, &sw->drops.oversize);
         return NULL;
     }
-    program->deparse(sw->state, packet);
     if (packet->recirculate_list != SS_NO_LIST) {
         pass_again(sw, packet, packet->recirculate_list, SS_RECIRCULATED);
         return NULL;

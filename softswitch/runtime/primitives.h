@@ -51,6 +51,24 @@ static inline uint64_t ss_random_between(const struct ss_engine_services *servic
 /* hash modulo a size that the packet gives; a size of 0 counts as 1. */
 static inline uint64_t ss_within(uint64_t hash, uint64_t size) { return size ? hash % size : 0; }
 
+/* Make a frame of `size` bytes of headers and the payload, and return where the headers go: in front of the payload,
+ * which moves only when the headroom is too small. NULL when the buffer is too small. */
+static inline uint8_t *ss_make_room(struct ss_packet *p, uint32_t size)
+{
+    uint32_t left = p->length - p->payload;
+    uint8_t *payload = p->data + p->payload;
+    if (__builtin_expect((size_t)(payload - p->buffer) < size, 0)) {
+        if ((uint64_t)size + left > p->capacity)
+            return NULL;
+        memmove(p->buffer + size, payload, left);
+        payload = p->buffer + size;
+    }
+    p->data = payload - size;
+    p->length = size + left;
+    p->payload = size;
+    return p->data;
+}
+
 static inline void ss_say(const struct ss_engine_services *services, const char *text)
 {
     if (services->log)

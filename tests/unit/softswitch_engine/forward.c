@@ -157,7 +157,7 @@ static void report(struct ss_packet *packet)
     *out++ = (uint8_t)std->packet_length;
 }
 
-static void deparse(struct ss_state *state, struct ss_packet *packet)
+static bool deparse(struct ss_state *state, struct ss_packet *packet)
 {
     const struct phv *phv = phv_of(packet);
     (void)state;
@@ -169,6 +169,7 @@ static void deparse(struct ss_state *state, struct ss_packet *packet)
         memmove(packet->data, packet->data + 64, 34);
         memset(packet->data + 34, 0xee, 64);
     }
+    return true;
 }
 
 static void copy_phv(struct ss_state *state, struct ss_packet *to, const struct ss_packet *from)
