@@ -68,6 +68,7 @@ class Bed:
         """Make the namespaces and cables."""
         for namespace in (self.source, self.sink, self.device):
             ip("netns", "add", namespace)
+            ip("-n", namespace, "link", "set", "lo", "up")
             ip("netns", "exec", namespace, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
         for namespace, interface in ((self.source, "in"), (self.sink, "out")):
             ip(
@@ -118,10 +119,11 @@ def device(bed: Bed, engine: str, program: Program) -> Iterator[int]:
     ]  # fmt: skip
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin and process.stdout
-        if process.stdout.readline() != "ready\n":
+        word, _, pid = process.stdout.readline().partition(" ")
+        if word != "ready":
             raise SystemExit(f"{engine} did not start")
         try:
-            yield process.pid  # ip(8) has become the device: it executes, it does not fork
+            yield int(pid)
         finally:
             process.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -152,7 +154,15 @@ class Tester:
         frames = program.frames(size)
         before = cpu_seconds(pid)
         result = bench().tester_run(
-            self._handle, b"".join(frames), len(frames), size, program.mark_offset, pps, BURST, seconds, self._trial
+            self._handle,
+            b"".join(frames),
+            len(frames),
+            size,
+            program.mark_offset(size),
+            pps,
+            BURST,
+            seconds,
+            self._trial,
         )
         if result:
             raise SystemExit(f"no trial with frames of {size} bytes")

@@ -13,6 +13,7 @@ import sys
 import threading
 
 from softswitch.switch import Switch
+from tests.benchmarks.bmv2 import bmv2
 from tests.benchmarks.native import bench
 from tests.benchmarks.programs import PROGRAMS
 
@@ -21,6 +22,7 @@ def main(engine: str, program: str, a: str, b: str) -> None:
     """Run the engine on this process's last core."""
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    pid = os.getpid()
     with contextlib.ExitStack() as stack:
         match engine.partition(":"):
             case "raw", _, kind:
@@ -32,9 +34,11 @@ def main(engine: str, program: str, a: str, b: str) -> None:
                 switch.add_port(1, a, kind or "auto")
                 switch.add_port(2, b, kind or "auto")
                 switch.start()
+            case "bmv2", _, _:
+                pid = stack.enter_context(bmv2(PROGRAMS[program], a, b))
             case _:
                 raise SystemExit(f"no engine {engine}")
-        print("ready", flush=True)
+        print("ready", pid, flush=True)
         sys.stdin.read()
 
 

@@ -12,12 +12,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 from collections import defaultdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+from softswitch.native import engine
+from softswitch.switch import Switch
 from tests.benchmarks.bed import Tester, Trial, device, highest_rate, spread, test_bed
+from tests.benchmarks.native import bench, ffi
 from tests.benchmarks.programs import PROGRAMS, Program
 
 OUTPUT = Path("build/bench/switch.json")
@@ -46,38 +51,64 @@ def main(arguments: list[str] | None = None) -> int:
     if os.geteuid():
         print("the switch benchmark makes network namespaces: run it as root", file=sys.stderr)
         return 2
+    engines = options.engines + (
+        ["bmv2"] if shutil.which("simple_switch_grpc") and "bmv2" not in options.engines else []
+    )
+    programs = [PROGRAMS[name] for name in options.programs if PROGRAMS[name].is_compiled]
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     found: dict[tuple[str, int, str], list[tuple[Trial, Trial]]] = defaultdict(list)
     with test_bed() as bed:
         tester = Tester(bed)
         try:
             for round_number in range(options.rounds):
-                for name in options.programs:
-                    for size in options.sizes:
-                        for engine in options.engines:
-                            pair = measure(tester, bed, engine, PROGRAMS[name], size, options.seconds)
-                            found[name, size, engine].append(pair)
-                            print(
-                                f"round {round_number + 1}: {name} {size} B {engine}: "
-                                f"{pair[0].offered_pps:,.0f} pps, {pair[1].cpu_us:.2f} us",
-                                flush=True,
-                            )
+                for program, size, engine in product(programs, options.sizes, engines):
+                    if engine == "bmv2" and program.name == "wire":
+                        continue  # C by hand: there is nothing that BMv2 could run
+                    pair = measure(tester, bed, engine, program, size, options.seconds)
+                    found[program.name, size, engine].append(pair)
+                    print(
+                        f"round {round_number + 1}: {program.name} {size} B {engine}: "
+                        f"{pair[0].offered_pps:,.0f} pps, {pair[1].cpu_us:.2f} us",
+                        flush=True,
+                    )
         finally:
             tester.close()
-    result = summary(found)
+    alone = {
+        (program.name, size): [pipeline_alone(program, size) for _ in range(options.rounds)]
+        for program, size in product(programs, options.sizes)
+    }
+    result = summary(found, alone)
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)
     OUTPUT.write_text(json.dumps(result, indent=1) + "\n")
     print_table(result)
     return 0
 
 
-def summary(found: dict[tuple[str, int, str], list[tuple[Trial, Trial]]]) -> dict[str, Any]:
+def pipeline_alone(program: Program, size: int, packets: int = 1_000_000) -> float:
+    """Return the CPU nanoseconds that ingress, egress and deparser take for a packet, in process."""
+    frames = program.frames(size)
+    left = ffi().new("uint64_t *")
+    with Switch() as switch:
+        program.install(switch)
+        switch.add_port(1)
+        switch.add_port(2)
+        compiled, state = engine().ss_switch_program(switch.handle), switch.state
+        with switch.locked():
+            spent = bench().pipeline_alone(compiled, state, b"".join(frames), len(frames), size, 1, packets, left)
+    if spent < 0 or left[0] < packets:
+        raise SystemExit(f"{program.name}: {packets - left[0]} of {packets} packets of {size} bytes were dropped")
+    return float(spent)
+
+
+def summary(
+    found: dict[tuple[str, int, str], list[tuple[Trial, Trial]]], alone: dict[tuple[str, int], list[float]]
+) -> dict[str, Any]:
     """Return rows and ratios."""
     rows: list[dict[str, Any]] = [
         {
             "program": name,
             "size": size,
-            "engine": engine,
+            "engine": name_of,
             "pps": spread([highest.offered_pps for highest, _ in pairs]),
             "cpu_us_per_packet": spread([loaded.cpu_us for _, loaded in pairs]),
             "latency_us": {
@@ -85,7 +116,18 @@ def summary(found: dict[tuple[str, int, str], list[tuple[Trial, Trial]]]) -> dic
                 "p99": spread([loaded.latency_p99 for _, loaded in pairs])["median"],
             },
         }
-        for (name, size, engine), pairs in found.items()
+        for (name, size, name_of), pairs in found.items()
+    ]
+    rows += [
+        {
+            "program": name,
+            "size": size,
+            "engine": "pipeline",
+            "pps": spread([1e9 / ns for ns in values]),
+            "cpu_us_per_packet": spread([ns / 1000 for ns in values]),
+            "latency_us": {"p50": 0.0, "p99": 0.0},
+        }
+        for (name, size), values in alone.items()
     ]
     ratios: dict[str, dict[str, float]] = {}
     for row in rows:
