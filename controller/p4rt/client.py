@@ -13,10 +13,13 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, TypeAlias
 
 import grpc
+import numpy as np
+import numpy.typing as npt
 from google.rpc import code_pb2
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
@@ -39,6 +42,23 @@ CHANNEL_OPTIONS: Final = (
 _log = logging.getLogger(__name__)
 _Update: TypeAlias = tuple[wire.UpdateKind, Entity]
 _Answer: TypeAlias = "p4runtime_pb2.MasterArbitrationUpdate | grpc.RpcError | None"  # None: the stream has ended
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A switch's program, whatever it is, and its entities in the order in which they can be inserted anew."""
+
+    config: p4runtime_pb2.ForwardingPipelineConfig
+    entities: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class CounterCells:
+    """An indexed counter: what each cell has counted, by index."""
+
+    counter: str
+    packets: npt.NDArray[np.int64]
+    bytes: npt.NDArray[np.int64]
 
 
 class Connection:
@@ -92,10 +112,6 @@ class Connection:
         config = self._config(p4runtime_pb2.GetForwardingPipelineConfigRequest.COOKIE_ONLY)
         return None if config is None else int(config.cookie.cookie)
 
-    def program(self) -> p4runtime_pb2.ForwardingPipelineConfig | None:
-        """Return the whole program that the switch runs; None without a program."""
-        return self._config(p4runtime_pb2.GetForwardingPipelineConfigRequest.ALL)
-
     def _config(self, response_type: int) -> p4runtime_pb2.ForwardingPipelineConfig | None:
         request = p4runtime_pb2.GetForwardingPipelineConfigRequest(
             device_id=self.device_id, response_type=response_type
@@ -112,21 +128,45 @@ class Connection:
         """Give the switch a program; whatever its tables held is gone."""
         config = p4runtime_pb2.ForwardingPipelineConfig(p4info=pipeline.p4info, p4_device_config=pipeline.device_config)
         config.cookie.cookie = pipeline.cookie
-        self.load_config(config)
+        self._load(config)
 
-    def load_config(self, config: p4runtime_pb2.ForwardingPipelineConfig) -> None:
-        """Give the switch a program as `program` returned it."""
-
+    def _load(self, config: p4runtime_pb2.ForwardingPipelineConfig) -> None:
         def call(election_id: int) -> None:
             request = p4runtime_pb2.SetForwardingPipelineConfigRequest(
                 device_id=self.device_id,
                 action=p4runtime_pb2.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
                 config=config,
             )
-            request.election_id.low = election_id
+            request.election_id.CopyFrom(_uint128(election_id))
             self._stub.SetForwardingPipelineConfig(request, timeout=PIPELINE_DEADLINE_S)
 
         self._as_primary(call)
+
+    def snapshot(self) -> Snapshot | None:
+        """Return all that the switch holds under whatever program it runs; None without a program."""
+        config = self._config(p4runtime_pb2.GetForwardingPipelineConfigRequest.ALL)
+        if config is None:
+            return None
+        entities: list[bytes] = []
+        for field in (3, 4, 2):
+            for response in self._responses(wire.message(2, wire.message(field, b""))):
+                entities += [
+                    entity.SerializeToString()
+                    for entity in p4runtime_pb2.ReadResponse.FromString(response).entities
+                    if not (entity.table_entry.is_default_action or entity.table_entry.is_const)
+                ]
+        return Snapshot(config, tuple(entities))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Give the switch back its program and entities."""
+        self._load(snapshot.config)
+        for start in range(0, len(snapshot.entities), BATCH_UPDATES):
+            batch = snapshot.entities[start : start + BATCH_UPDATES]
+            inserts = b"".join(
+                wire.message(4, wire.number(1, p4runtime_pb2.Update.INSERT) + wire.message(2, entity))
+                for entity in batch
+            )
+            self._send(inserts)
 
     # Arbitration
 
@@ -139,6 +179,11 @@ class Connection:
                 self._stream.close()
             self._stream = _Arbitration(self)
         self._stream.take_over()
+
+    @property
+    def election_id(self) -> int:
+        """The election id by which this client is primary; 0 before `become_primary`."""
+        return 0 if self._stream is None else self._stream.election_id
 
     def _as_primary(self, call: Callable[[int], object], describe: Callable[[int], str] | None = None) -> None:
         """Make a call that only the primary may make; once more if another client had become primary meanwhile."""
@@ -158,16 +203,18 @@ class Connection:
     def write(self, updates: Iterable[_Update], encoder: wire.Encoder) -> None:
         """Write updates in their order, in batches. Raises SwitchFailure at the first batch that is refused."""
         for batch, encoded in _batches(updates, encoder):
-            payload = b"".join(wire.message(4, update) for update in encoded)
-
-            def call(election_id: int, payload: bytes = payload) -> None:
-                head = wire.number(1, self.device_id) + wire.message(3, wire.number(2, election_id))
-                self._write(head + payload, timeout=self.deadline)
 
             def describe(index: int, batch: Sequence[_Update] = batch) -> str:
                 return f"{batch[index][0]} {batch[index][1]}" if index < len(batch) else f"update {index}"
 
-            self._as_primary(call, describe)
+            self._send(b"".join(wire.message(4, update) for update in encoded), describe)
+
+    def _send(self, updates: bytes, describe: Callable[[int], str] | None = None) -> None:
+        def call(election_id: int) -> None:
+            head = wire.number(1, self.device_id) + wire.message(3, _uint128(election_id).SerializeToString())
+            self._write(head + updates, timeout=self.deadline)
+
+        self._as_primary(call, describe)
 
     def read(self, decoder: wire.Decoder) -> list[Entity]:
         """Return every table entry, member and group that the switch holds, const and default entries aside."""
@@ -195,11 +242,13 @@ class Connection:
             for counted in decoder.counted_entries(response)
         ]
 
-    def read_counter(self, pipeline: Pipeline, counter: str) -> list[wire.Counted]:
-        """Return every cell of an indexed counter, in order."""
-        entity = wire.message(7, wire.number(1, pipeline.counter(counter).id))
-        cells = [cell for response in self._responses(wire.message(2, entity)) for cell in wire.counter_cells(response)]
-        return sorted(cells)
+    def read_counter(self, pipeline: Pipeline, counter: str) -> CounterCells:
+        """Return every cell of an indexed counter."""
+        info = pipeline.counter(counter)
+        cells = CounterCells(info.name, np.zeros(info.size, np.int64), np.zeros(info.size, np.int64))
+        for response in self._responses(wire.message(2, wire.message(7, wire.number(1, info.id)))):
+            wire.add_counter_cells(info.id, response, cells.packets, cells.bytes)
+        return cells
 
     def _responses(self, entities: bytes) -> Iterator[bytes]:
         try:
@@ -222,6 +271,14 @@ def _batches(updates: Iterable[_Update], encoder: wire.Encoder) -> Iterator[tupl
         size += len(wired)
     if encoded:
         yield batch, encoded
+
+
+def _uint128(value: int) -> p4runtime_pb2.Uint128:
+    return p4runtime_pb2.Uint128(high=value >> 64, low=value & (1 << 64) - 1)
+
+
+def _integer(value: p4runtime_pb2.Uint128) -> int:
+    return int(value.high) << 64 | int(value.low)
 
 
 class _Arbitration:
@@ -269,20 +326,20 @@ class _Arbitration:
             if answer is None:
                 raise SwitchFailure(self._connection.name, "the switch ended the session", code="ABORTED")
             if not self._primary:
-                self.election_id = max(self.election_id, answer.election_id.low) + 1
+                self.election_id = max(self.election_id, _integer(answer.election_id)) + 1
                 self._offer()
 
     def _offer(self) -> None:
         request = p4runtime_pb2.StreamMessageRequest()
         request.arbitration.device_id = self._connection.device_id
-        request.arbitration.election_id.low = self.election_id
+        request.arbitration.election_id.CopyFrom(_uint128(self.election_id))
         self._outgoing.put(request)
 
     def _note(self, answer: _Answer) -> None:
         if answer is None or isinstance(answer, grpc.RpcError):
             self.broken, self._primary = True, False
         else:
-            self._primary = answer.status.code == code_pb2.OK and answer.election_id.low == self.election_id
+            self._primary = answer.status.code == code_pb2.OK and _integer(answer.election_id) == self.election_id
 
     def _receive(self) -> None:
         try:

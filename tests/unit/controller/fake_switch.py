@@ -43,6 +43,10 @@ def key_of(entity: Entity) -> bytes:
     return key.SerializeToString(deterministic=True)
 
 
+def integer(value: p4runtime_pb2.Uint128) -> int:
+    return int(value.high) << 64 | int(value.low)
+
+
 class FakeSwitch(p4runtime_pb2_grpc.P4RuntimeServicer):
     """One switch on a port of the loopback interface. Use it as a context manager."""
 
@@ -146,8 +150,9 @@ class FakeSwitch(p4runtime_pb2_grpc.P4RuntimeServicer):
             try:
                 for message in requests:
                     with self._lock:
-                        self._sessions[session] = (message.arbitration.election_id.low, answers)
-                        self._highest = max(self._highest, message.arbitration.election_id.low)
+                        election_id = integer(message.arbitration.election_id)
+                        self._sessions[session] = (election_id, answers)
+                        self._highest = max(self._highest, election_id)
                         self._tell()
             except grpc.RpcError:
                 pass
@@ -163,7 +168,8 @@ class FakeSwitch(p4runtime_pb2_grpc.P4RuntimeServicer):
         for election_id, answers in self._sessions.values():
             message = p4runtime_pb2.StreamMessageResponse()
             message.arbitration.device_id = self.device_id
-            message.arbitration.election_id.low = self._highest
+            message.arbitration.election_id.high = self._highest >> 64
+            message.arbitration.election_id.low = self._highest & (1 << 64) - 1
             primary = any(other == self._highest for other, _ in self._sessions.values())
             message.arbitration.status.code = (
                 code_pb2.OK
@@ -176,8 +182,9 @@ class FakeSwitch(p4runtime_pb2_grpc.P4RuntimeServicer):
 
     def _check_primary(self, request: Any, context: Any) -> None:
         with self._lock:
-            held = any(election_id == request.election_id.low for election_id, _ in self._sessions.values())
-            if request.election_id.low != self._highest or not held:
+            asked = integer(request.election_id)
+            held = any(election_id == asked for election_id, _ in self._sessions.values())
+            if asked != self._highest or not held:
                 context.abort(grpc.StatusCode.PERMISSION_DENIED, "not primary")
 
     def _apply(self, update: Update) -> tuple[int, str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -350,7 +351,8 @@ def test_a_depth_that_cannot_be_is_told_by_line(text: str, complaint: str) -> No
 
 
 def test_a_drain_time_behind_unlimited_ports_counts_on_the_policys_own_rate() -> None:
-    fabric = loads("kind: leaf_spine", "f.yaml")
+    links = tuple(replace(link, rate_bps=None, reverse_rate_bps=None) for link in LEAF_SPINE.links)
+    fabric = replace(LEAF_SPINE, links=links)
     state = compiled("name: x\nunlimited_rate: 200M\nqueues: {default: {bytes: 40ms}}", fabric)["leaf1"]
     assert {limit.bytes for limit in state.queues} == {1_000_000}
     assert {rate.bits_per_second for rate in state.rates} == {0}

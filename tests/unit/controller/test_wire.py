@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from google.protobuf import text_format
 from hypothesis import given
@@ -27,7 +28,7 @@ from controller.p4rt.entities import (
     TableEntry,
 )
 from controller.p4rt.pipeline import Pipeline
-from controller.p4rt.wire import Counted, Decoder, Encoder, counter_cells, message, varint
+from controller.p4rt.wire import Counted, Decoder, Encoder, add_counter_cells, message, varint
 from topologies.errors import FailureError, UsageError
 
 P4INFO = """
@@ -191,12 +192,27 @@ def test_direct_counters_and_counter_cells_are_read() -> None:
     entry.counter_data.packet_count, entry.counter_data.byte_count = 3, 4000
     wire = p4runtime_pb2.Entity(table_entry=entry).SerializeToString()
     [(found, count)] = Decoder(PIPELINE).counted_entries(response(wire))
-    assert (found.action, count) == (Call("stay"), Counted(0, 3, 4000))
+    assert (found.action, count) == (Call("stay"), Counted(3, 4000))
 
-    cell = p4runtime_pb2.CounterEntry(counter_id=302055013)
-    cell.index.index, cell.data.packet_count, cell.data.byte_count = 511, 7, 9000
-    wire = p4runtime_pb2.Entity(counter_entry=cell).SerializeToString()
-    assert list(counter_cells(response(wire))) == [Counted(511, 7, 9000)]
+
+@given(
+    st.dictionaries(st.integers(0, 511), st.tuples(st.integers(0, 2**40), st.integers(0, 2**50)), max_size=60),
+    st.sampled_from(["absent", "empty"]),
+)
+def test_counter_cells_land_at_their_index(cells: dict[int, tuple[int, int]], zeros: str) -> None:
+    answer = p4runtime_pb2.ReadResponse()
+    for index, (packets, octets) in sorted(cells.items()):
+        cell = answer.entities.add().counter_entry
+        cell.counter_id = 302055013
+        cell.index.index = index
+        if packets or octets or zeros != "absent":
+            cell.data.SetInParent()
+            cell.data.packet_count, cell.data.byte_count = packets, octets
+    found = np.zeros((2, 512), np.int64)
+    add_counter_cells(302055013, answer.SerializeToString(), found[0], found[1])
+    assert {index: tuple(found[:, index]) for index in np.flatnonzero(found.any(axis=0))} == {
+        index: counts for index, counts in cells.items() if any(counts)
+    }
 
 
 @pytest.mark.parametrize(
