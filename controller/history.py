@@ -23,6 +23,8 @@ from pydantic import ValidationError
 from controller.policy import Policy, dump
 from topologies.errors import FailureError, UsageError
 
+_LOCK_POLL_S = 0.02
+
 
 @dataclass(frozen=True)
 class Revision:
@@ -55,21 +57,19 @@ class History:
         self.run = run
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the fabric's lock: one process applies at a time. Raises FailureError if another holds it."""
+    def locked(self, wait: float = 0.0) -> Iterator[None]:
+        """Hold the fabric's lock: one process applies at a time. Raises FailureError if another does, for `wait`."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise FailureError(f"cannot keep the policy's history in {self.folder}: {error.strerror}") from None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            raise FailureError(
-                "another process is applying a policy to this fabric; try again when it is done"
-            ) from None
-        try:
+            deadline = time.monotonic() + wait
+            while not _try_lock(lock):
+                if time.monotonic() >= deadline:
+                    raise FailureError("another process is applying a policy to this fabric; try again when it is done")
+                time.sleep(_LOCK_POLL_S)
             yield
         finally:
             os.close(lock)
@@ -104,6 +104,10 @@ class History:
     def add(self, policy: Policy, note: str = "", failed: tuple[str, ...] = ()) -> Revision:
         """Write a new revision and return it."""
         numbers = [int(file.stem) for file in self.folder.glob("[0-9]*.json") if file.stem.isdecimal()]
+        for file in self.folder.glob("[0-9]*.json"):
+            former = _read(file)
+            if former is not None and former.run != self.run:
+                file.unlink(missing_ok=True)
         revision = Revision(max(numbers, default=0) + 1, policy, self.run, time.time(), note, failed)
         file = self.folder / f"{revision.number:04}.json"
         try:
@@ -113,6 +117,14 @@ class History:
         except OSError as error:
             raise FailureError(f"cannot keep the policy's history in {self.folder}: {error.strerror}") from None
         return revision
+
+
+def _try_lock(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _read(file: Path) -> Revision | None:
