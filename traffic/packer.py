@@ -28,6 +28,7 @@ PROTECTED_BELOW = 8
 """Tensors of fewer packets than this are protected: a rank among so few says nothing."""
 
 MOST_IMPORTANT = 255
+GOLDEN_RATIO = (1 + 5**0.5) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,21 @@ def mean_magnitudes(flat: NDArray[np.float32], per_packet: int) -> NDArray[np.fl
     counts = np.diff(np.append(starts, flat.size))
     means: NDArray[np.float64] = np.add.reduceat(np.abs(flat), starts, dtype=np.float64) / counts
     return means
+
+
+def spread(packets: Packets) -> Packets:
+    """Return one tensor's packets in an order in which every stretch has important and unimportant ones alike.
+
+    A switch can drop the least important of what it holds, but if they all passed a moment ago it must drop others; in
+    the order of offsets neighbours are alike (a picture's border gives gradients of zero). Packets are placed by
+    offset, so any order will do: ranks step by the golden ratio, which spreads them most evenly. Renumbers sequences.
+    """
+    header = packets.headers
+    ranks = np.argsort(np.argsort(header["importance"], kind="stable"))
+    order = np.argsort(ranks * GOLDEN_RATIO % 1)
+    mixed = Packets(packets.frames[order], packets.lengths[order])
+    mixed.headers["sequence"] = header["sequence"]
+    return mixed
 
 
 def concatenate(parts: list[Packets]) -> Packets:

@@ -97,7 +97,7 @@ def show(report: RunReport, console: Console) -> None:
         class_table(report.delivery),
         delay_table(report),
         drop_table(report),
-        *(path_table(paths, f"Share per path, {mode}") for mode, paths in report.paths.items()),
+        *(path_table(paths, f"Share per path, {mode}") for mode, paths in report.paths.items() if paths),
         findings(report),
     ):
         console.print(part)
@@ -105,7 +105,7 @@ def show(report: RunReport, console: Console) -> None:
 
 def delay_table(report: RunReport) -> Table:
     """Return the queueing delay of every class on the congested link, the one that is served first first."""
-    table = Table(title="Queueing delay on the congested link", title_justify="left")
+    table = Table(title="Queueing delay, congested link", title_justify="left")
     for column in ("class", "p50", "p99", "packets"):
         table.add_column(column, justify="right")
     for class_, delay in sorted(report.queue_delay_us.items(), reverse=True):

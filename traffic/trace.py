@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from topologies.errors import UsageError
 from traffic.model import MLP, WORKLOADS, Parameter
-from traffic.packer import Packets, TensorId, concatenate, pack
+from traffic.packer import Packets, TensorId, concatenate, pack, spread
 from traffic.wire import IPV4_VALUES
 
 FORMAT = "gradlane-trace"
@@ -74,7 +74,7 @@ class Trace:
         for index in range(len(self.rounds)):
             for parameter, flat in self.tensors(index, worker):
                 ids = TensorId(job, worker, parameter.tensor, parameter.layer, index, self.samples)
-                parts.append(pack(flat, ids, per_packet=per_packet, sequence=sequence))
+                parts.append(spread(pack(flat, ids, per_packet=per_packet, sequence=sequence)))
                 sequence += len(parts[-1])
         return concatenate(parts)
 

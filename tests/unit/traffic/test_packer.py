@@ -23,6 +23,7 @@ from traffic.packer import (
     mean_magnitudes,
     pack,
     place,
+    spread,
 )
 from traffic.wire import VALUE_BYTES, DataType, GradientFlag
 
@@ -142,6 +143,24 @@ def test_bfloat16_rounds_to_even() -> None:
     step = np.float32(2**-7)
     halfway = np.array([1 + step / 2, 1 + 3 * step / 2], np.float32)
     assert decode(encode(halfway, DataType.BFLOAT16), DataType.BFLOAT16).tolist() == [1.0, 1 + 2 * step]
+
+
+@given(TENSORS, st.integers(1, 30))
+@settings(deadline=None)
+def test_spreading_loses_nothing_and_numbers_in_order(values: np.ndarray, per_packet: int) -> None:
+    packets = spread(pack(values, TensorId(), per_packet=per_packet, sequence=5))
+    assert packets.headers["sequence"].tolist() == list(range(5, 5 + len(packets)))
+    out = np.full(len(values), np.nan, np.float32)
+    place(packets, out)
+    assert np.array_equal(out, values)
+
+
+@pytest.mark.parametrize("count", [8, 100, 558, 1000])
+def test_every_stretch_of_a_spread_tensor_has_all_kinds_of_importance(count: int) -> None:
+    rising = np.repeat(np.arange(count, dtype=np.float32), 4)
+    header = spread(pack(rising, TensorId(), per_packet=4)).headers
+    low = np.cumsum(header["importance"] < 64)
+    assert np.abs(low - np.arange(1, count + 1) / 4).max() < 3
 
 
 def test_packets_of_different_widths_join_in_order() -> None:
