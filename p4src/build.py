@@ -72,7 +72,8 @@ def compiler_version() -> tuple[str, str] | None:
     """Name the p4c-bm2-ss on PATH: its version and its commit; None if there is no such compiler."""
     if shutil.which("p4c-bm2-ss") is None:
         return None
-    text = _run(["p4c-bm2-ss", "--version"], ROOT).stdout
+    done = _run(["p4c-bm2-ss", "--version"], ROOT)
+    text = done.stdout + done.stderr
     version = re.search(r"Version\s+(\S+)", text)
     commit = re.search(r"SHA:\s*([0-9a-f]+)", text)
     return version[1] if version else "unknown", commit[1] if commit else "unknown"

@@ -10,7 +10,7 @@
 #include "headers.p4"
 #include "sizes.p4"
 
-control ClassifyGradient(in gradient_t gradient, out class_t class, out importance_t importance) {
+control ClassifyGradient(in gradient_t gradient, inout class_t class, out importance_t importance) {
     ROW_COUNTER(gradient_class_rows)
 
     table gradient_class {
@@ -37,7 +37,7 @@ control ClassifyGradient(in gradient_t gradient, out class_t class, out importan
     }
 }
 
-control ClassifyOrdinary(in bit<6> dscp, out class_t class, out importance_t importance) {
+control ClassifyOrdinary(in bit<6> dscp, inout class_t class, out importance_t importance) {
     table dscp_class {
         key = { dscp : exact @name("dscp"); }
         actions = { set_class(class); }

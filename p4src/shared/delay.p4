@@ -86,7 +86,6 @@ control DelayBucket(in bit<32> delay, out bucket_t result) {
             0x00080000 &&& 0xfffe0000 : set_bucket(61);
             0x000a0000 &&& 0xfffe0000 : set_bucket(62);
         }
-        size = DELAY_BUCKET_ROWS;
     }
 
     apply {

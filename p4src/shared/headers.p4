@@ -78,6 +78,7 @@ header ipv4_t {
     ipv4_address_t destination;
 }
 
+@noWarn("unused")
 const bit<4> IHL_WITHOUT_OPTIONS = 5;
 #define IPV4_OPTIONS_BITS 320
 const bit<3> MORE_FRAGMENTS = 1;
@@ -156,6 +157,7 @@ header gradient_t {
 }
 
 const bit<16> GRADIENT_PORT = 18258;
+@noWarn("unused")
 const bit<4> GRADIENT_VERSION = 1;
 
 enum bit<4> gradient_type_t {
@@ -176,6 +178,7 @@ enum bit<8> data_type_t {
 }
 
 const bit<8> FLAG_RETRANSMISSION = 0x01;
+@noWarn("unused")
 const bit<8> FLAG_LAST = 0x02;
 const bit<8> FLAG_PROTECTED = 0x04;
 const bit<8> FLAGS_NOT_JUDGED_BY_IMPORTANCE = FLAG_RETRANSMISSION | FLAG_PROTECTED;

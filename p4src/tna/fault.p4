@@ -13,10 +13,12 @@ control FindFault(in headers_t hdr, inout ingress_metadata_t meta, in bit<16> pa
     bit<16> udp_bytes = 0;      // as the IP header has it
     bit<16> excess = 0;         // bytes behind the gradient header that `count` does not explain
 
+    @hidden
     action subtract_values_of_4_bytes() {
         excess = excess - (hdr.gradient.count << 2);
     }
 
+    @hidden
     action subtract_values_of_2_bytes() {
         excess = excess - (hdr.gradient.count << 1);
     }

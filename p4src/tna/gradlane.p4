@@ -3,6 +3,8 @@
 //
 // Gradlane on Tofino. docs/targets.md says how the targets differ.
 
+#include "target.p4"    // before all: what the shared files ask of a target
+
 #include "egress.p4"
 #include "ingress.p4"
 #include "parser.p4"

@@ -44,6 +44,7 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
     CountDropped() count_dropped;
 
     // With options the deparser cannot renew the checksum: follow what the time to live has lost (RFC 1141).
+    @hidden
     action add_to_checksum(bit<16> difference) {
         hdr.ipv4.checksum = hdr.ipv4.checksum + difference;
     }

@@ -32,7 +32,7 @@ control Spray(in headers_t hdr, in ingress_metadata_t meta, in group_t group,
     ActionProfile(PATH_SELECTOR_ROWS) path_members;
     ActionSelector(path_members, identity, SelectorMode_t.FAIR, PATH_GROUP_MEMBERS, PATH_GROUP_ROWS) path_selector;
 
-    selector_t selector = 0;
+    selector_t choice = 0;
 
     // The port is of use to targets whose ingress sees depths.
     action set_path(@name("next_hop") next_hop_t member_next_hop, @name("port") port_t port) {
@@ -42,7 +42,7 @@ control Spray(in headers_t hdr, in ingress_metadata_t meta, in group_t group,
     table path_group {
         key = {
             group : exact @name("group");
-            selector : selector;
+            choice : selector;
         }
         actions = { set_path; @defaultonly NoAction; }
         const default_action = NoAction;
@@ -61,16 +61,16 @@ control Spray(in headers_t hdr, in ingress_metadata_t meta, in group_t group,
             path_mode.apply(meta.class, mode);
             if (mode == path_mode_t.FLOW_HASH) {
                 if (hdr.ipv4.isValid()) {
-                    selector = hash_ipv4.get({ hdr.ipv4.source, hdr.ipv4.destination, meta.protocol,
+                    choice = hash_ipv4.get({ hdr.ipv4.source, hdr.ipv4.destination, meta.protocol,
                                                meta.source_port, meta.destination_port });
                 } else {
-                    selector = hash_ipv6.get({ hdr.ipv6.source, hdr.ipv6.destination, meta.protocol,
+                    choice = hash_ipv6.get({ hdr.ipv6.source, hdr.ipv6.destination, meta.protocol,
                                                meta.source_port, meta.destination_port });
                 }
             } else if (mode == path_mode_t.ROUND_ROBIN) {
-                selector = take_turn.execute(group[8:0] ++ meta.class);
+                choice = take_turn.execute(group[8:0] ++ meta.class);
             } else {
-                selector = draw.get();
+                choice = draw.get();
             }
 
             if (!path_group.apply().hit) {

@@ -29,6 +29,7 @@ control Trim(inout headers_t hdr, inout egress_metadata_t meta, in port_t port, 
         size = QUEUES;
     }
 
+    @hidden
     action mend() {
         hdr.gradient.type = gradient_type_t.TRIMMED;
         hdr.udp.length = TRIMMED_UDP_BYTES;

@@ -3,6 +3,8 @@
 //
 // Gradlane on v1model: BMv2 and the softswitch. docs/targets.md says how the targets differ.
 
+#include "target.p4"    // before all: what the shared files ask of a target
+
 #include "arrival.p4"
 #include "checksum.p4"
 #include "departure.p4"
@@ -12,7 +14,6 @@
 #include "metadata.p4"
 #include "parser.p4"
 #include "route.p4"
-#include "target.p4"
 #include "verdict.p4"
 
 control GradlaneIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {

@@ -36,13 +36,13 @@ parser GradlaneParser(packet_in packet, out headers_t hdr, inout metadata_t meta
         left = standard_metadata.packet_length;
         transition select(standard_metadata.ingress_port, left) {
             (CPU_PORT, 0 .. PACKET_OUT_BYTES + ETHERNET_BYTES - 1): truncated_other;
-            (CPU_PORT, _): packet_out;
+            (CPU_PORT, _): from_controller;
             (_, 0 .. ETHERNET_BYTES - 1): truncated_other;
             default: ethernet;
         }
     }
 
-    state packet_out {
+    state from_controller {
         packet.extract(hdr.packet_out);
         left = left - PACKET_OUT_BYTES;
         transition ethernet;

@@ -31,6 +31,7 @@ control ReadDepth(in port_t port, in class_t class, out depth_t depth) {
 
 control JoinQueue(in port_t port, in class_t class) {
     // One action: BMv2 locks registers for as long as an action runs.
+    @hidden
     action join() {
         bit<32> index = (bit<32>)(port ++ class);
         bit<32> cell;

@@ -23,43 +23,46 @@ control Spray(in headers_t hdr, in metadata_t meta, in group_t group,
     action_selector(HashAlgorithm.identity, PATH_SELECTOR_ROWS, 16) path_selector;
     register<selector_t>(ROUND_ROBIN_TURNS) round_robin_turn;
 
-    selector_t selector;
-    next_hop_t member;
-    port_t member_port;
+    selector_t choice;
+    port_t member_port = 0;
 
+    @hidden
     action hash_ipv4() {
-        hash(selector, HashAlgorithm.crc16, (selector_t)0,
+        hash(choice, HashAlgorithm.crc16, (selector_t)0,
              { hdr.ipv4.source, hdr.ipv4.destination, meta.protocol, meta.source_port, meta.destination_port },
              SELECTOR_VALUES);
     }
 
+    @hidden
     action hash_ipv6() {
-        hash(selector, HashAlgorithm.crc16, (selector_t)0,
+        hash(choice, HashAlgorithm.crc16, (selector_t)0,
              { hdr.ipv6.source, hdr.ipv6.destination, meta.protocol, meta.source_port, meta.destination_port },
              SELECTOR_VALUES);
     }
 
+    @hidden
     action draw() {
-        random(selector, (selector_t)0, 0xffff);
+        random(choice, (selector_t)0, 0xffff);
     }
 
     // One action: BMv2 locks registers for as long as an action runs.
+    @hidden
     action take_turn() {
         bit<32> index = (bit<32>)(group[8:0] ++ meta.class);
-        round_robin_turn.read(selector, index);
-        round_robin_turn.write(index, selector + 1);
+        round_robin_turn.read(choice, index);
+        round_robin_turn.write(index, choice + 1);
     }
 
     // The port spares shallower_of_two a lookup; it is the port of that next hop.
-    action set_path(@name("next_hop") next_hop_t member_next_hop, @name("port") port_t port) {
-        member = member_next_hop;
+    action set_path(@name("next_hop") next_hop_t member, @name("port") port_t port) {
+        next_hop = member;
         member_port = port;
     }
 
     table path_group {
         key = {
             group : exact @name("group");
-            selector : selector;
+            choice : selector;
         }
         actions = { set_path; @defaultonly NoAction; }
         implementation = path_selector;
@@ -69,7 +72,7 @@ control Spray(in headers_t hdr, in metadata_t meta, in group_t group,
     table path_group_alternative {
         key = {
             group : exact @name("group");
-            selector : selector;
+            choice : selector;
         }
         actions = { set_path; @defaultonly NoAction; }
         implementation = path_selector;
@@ -99,18 +102,16 @@ control Spray(in headers_t hdr, in metadata_t meta, in group_t group,
 
             if (!path_group.apply().hit) {
                 reason = drop_reason_t.NO_ROUTE;
-            } else {
-                next_hop = member;
-                if (mode == path_mode_t.SHALLOWER_OF_TWO) {
-                    depth_t depth;
-                    depth_t depth_of_alternative;
-                    read_depth.apply(member_port, meta.class, depth);
-                    selector = selector + 1;    // its neighbour: never the same member again
-                    path_group_alternative.apply();
-                    read_depth_of_alternative.apply(member_port, meta.class, depth_of_alternative);
-                    if (depth_of_alternative < depth) {
-                        next_hop = member;
-                    }
+            } else if (mode == path_mode_t.SHALLOWER_OF_TWO) {
+                next_hop_t first = next_hop;
+                depth_t depth;
+                depth_t depth_of_alternative;
+                read_depth.apply(member_port, meta.class, depth);
+                choice = choice + 1;    // its neighbour: never the same member again
+                path_group_alternative.apply();
+                read_depth_of_alternative.apply(member_port, meta.class, depth_of_alternative);
+                if (depth <= depth_of_alternative) {
+                    next_hop = first;
                 }
             }
         }

@@ -23,7 +23,7 @@ control CountFault(in fault_t fault) {
     counter(FAULTS, CounterType.packets_and_bytes) faults;
 
     apply {
-        faults.count((bit<32>)fault);
+        faults.count((bit<32>)(bit<4>)fault);
     }
 }
 

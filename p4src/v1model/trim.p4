@@ -13,6 +13,7 @@ const bit<16> TRIMMED_UDP_BYTES = UDP_BYTES + GRADIENT_BYTES;
 
 control Trim(inout headers_t hdr) {
     // UDP over IPv6 has no checksum of 0 (RFC 8200, 8.1): a sum of 0 is sent as its other form.
+    @hidden
     action sum_ipv6() {
         hash(hdr.udp.checksum, HashAlgorithm.csum16, 16w0, {
             hdr.ipv6.source, hdr.ipv6.destination, 16w0, TRIMMED_UDP_BYTES, 24w0, (bit<8>)hdr.ipv6.next_header,
