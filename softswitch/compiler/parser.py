@@ -223,8 +223,7 @@ class Parser:
         return [
             "{", *([negative] if negative else []), f"    uint64_t bits = {convert(bits, 'u64')};",
             f"    if (bits % 8) {self.fail('ParserInvalidArgument')}",
-            f"    if (bits / 8 > (uint64_t)(end - d) || (uint64_t)(end - d) - bits / 8 < {fixed // 8}) "
-            f"{self.fail('PacketTooShort')}",
+            f"    if (bits / 8 + {fixed // 8} > (uint64_t)(end - d)) {self.fail('PacketTooShort')}",
             f"    if (bits > {varbit.size * 8}) {self.fail('HeaderTooShort')}",
             *indent(others), *indent(extract_header(self.layout, header, "d", "bits")),
             f"    {header.valid} = 1;", f"    d += {fixed // 8} + bits / 8;", "}",
