@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bp4src/control/control.proto\x12\x16gradlane.softswitch.v1\"\x12\n\x10GetSwitchRequest\"[\n\x11GetSwitchResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tdevice_id\x18\x02 \x01(\x04\x12\x0f\n\x07process\x18\x03 \x01(\r\x12\x14\n\x0chas_pipeline\x18\x04 \x01(\x08\"6\n\x05Queue\x12\r\n\x05queue\x18\x01 \x01(\r\x12\x0f\n\x07packets\x18\x02 \x01(\r\x12\r\n\x05\x62ytes\x18\x03 \x01(\r\"\x8f\x01\n\x04Port\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\n\n\x02up\x18\x02 \x01(\x08\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x11\n\tinterface\x18\x04 \x01(\t\x12\x0c\n\x04rate\x18\x05 \x01(\x04\x12-\n\x06queues\x18\x06 \x03(\x0b\x32\x1d.gradlane.softswitch.v1.Queue\x12\x0f\n\x07\x63\x61pture\x18\x07 \x01(\t\"\x11\n\x0fGetPortsRequest\"?\n\x10GetPortsResponse\x12+\n\x05ports\x18\x01 \x03(\x0b\x32\x1c.gradlane.softswitch.v1.Port\"T\n\x12SetPortRateRequest\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\x0c\n\x04rate\x18\x02 \x01(\x04\x12\x15\n\x08overhead\x18\x03 \x01(\rH\x00\x88\x01\x01\x42\x0b\n\t_overhead\"\x15\n\x13SetPortRateResponse\"]\n\x0fSetQueueRequest\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\x12\n\x05queue\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x0f\n\x07packets\x18\x03 \x01(\r\x12\r\n\x05\x62ytes\x18\x04 \x01(\rB\x08\n\x06_queue\"\x12\n\x10SetQueueResponse\",\n\x10SetPortUpRequest\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\n\n\x02up\x18\x02 \x01(\x08\"\x13\n\x11SetPortUpResponse\"5\n\x13SetDepthUnitRequest\x12\x10\n\x08register\x18\x01 \x01(\t\x12\x0c\n\x04unit\x18\x02 \x01(\t\"\x16\n\x14SetDepthUnitResponse\"\x12\n\x10TelemetryRequest\"R\n\x11TelemetryResponse\x12\x0f\n\x07time_ns\x18\x01 \x01(\x04\x12\x0e\n\x06layout\x18\x02 \x01(\r\x12\r\n\x05ports\x18\x03 \x01(\x0c\x12\r\n\x05\x64rops\x18\x04 \x01(\x0c\"\x13\n\x11WatchPortsRequest\"%\n\tPortState\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\n\n\x02up\x18\x02 \x01(\x08\"&\n\x04\x44rop\x12\r\n\x05\x63\x61use\x18\x01 \x01(\t\x12\x0f\n\x07packets\x18\x02 \x01(\x04\"\x11\n\x0fGetDropsRequest\"\x90\x01\n\x10GetDropsResponse\x12+\n\x05\x64rops\x18\x01 \x03(\x0b\x32\x1c.gradlane.softswitch.v1.Drop\x12\x10\n\x08received\x18\x02 \x01(\x04\x12\x0e\n\x06\x63opied\x18\x03 \x01(\x04\x12\x0c\n\x04sent\x18\x04 \x01(\x04\x12\x0f\n\x07\x64ropped\x18\x05 \x01(\x04\x12\x0e\n\x06queued\x18\x06 \x01(\x04\"1\n\x13StartCaptureRequest\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\x0c\n\x04path\x18\x02 \x01(\t\"\x16\n\x14StartCaptureResponse\"\"\n\x12StopCaptureRequest\x12\x0c\n\x04port\x18\x01 \x01(\r\"\x15\n\x13StopCaptureResponse\"\r\n\x0bStopRequest\"\x0e\n\x0cStopResponse2\xbb\t\n\x07\x43ontrol\x12\x62\n\tGetSwitch\x12(.gradlane.softswitch.v1.GetSwitchRequest\x1a).gradlane.softswitch.v1.GetSwitchResponse\"\x00\x12_\n\x08GetPorts\x12\'.gradlane.softswitch.v1.GetPortsRequest\x1a(.gradlane.softswitch.v1.GetPortsResponse\"\x00\x12h\n\x0bSetPortRate\x12*.gradlane.softswitch.v1.SetPortRateRequest\x1a+.gradlane.softswitch.v1.SetPortRateResponse\"\x00\x12_\n\x08SetQueue\x12\'.gradlane.softswitch.v1.SetQueueRequest\x1a(.gradlane.softswitch.v1.SetQueueResponse\"\x00\x12\x62\n\tSetPortUp\x12(.gradlane.softswitch.v1.SetPortUpRequest\x1a).gradlane.softswitch.v1.SetPortUpResponse\"\x00\x12k\n\x0cSetDepthUnit\x12+.gradlane.softswitch.v1.SetDepthUnitRequest\x1a,.gradlane.softswitch.v1.SetDepthUnitResponse\"\x00\x12\x62\n\tTelemetry\x12(.gradlane.softswitch.v1.TelemetryRequest\x1a).gradlane.softswitch.v1.TelemetryResponse\"\x00\x12^\n\nWatchPorts\x12).gradlane.softswitch.v1.WatchPortsRequest\x1a!.gradlane.softswitch.v1.PortState\"\x00\x30\x01\x12_\n\x08GetDrops\x12\'.gradlane.softswitch.v1.GetDropsRequest\x1a(.gradlane.softswitch.v1.GetDropsResponse\"\x00\x12k\n\x0cStartCapture\x12+.gradlane.softswitch.v1.StartCaptureRequest\x1a,.gradlane.softswitch.v1.StartCaptureResponse\"\x00\x12h\n\x0bStopCapture\x12*.gradlane.softswitch.v1.StopCaptureRequest\x1a+.gradlane.softswitch.v1.StopCaptureResponse\"\x00\x12S\n\x04Stop\x12#.gradlane.softswitch.v1.StopRequest\x1a$.gradlane.softswitch.v1.StopResponse\"\x00\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bp4src/control/control.proto\x12\x16gradlane.softswitch.v1\"\x12\n\x10GetSwitchRequest\"[\n\x11GetSwitchResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tdevice_id\x18\x02 \x01(\x04\x12\x0f\n\x07process\x18\x03 \x01(\r\x12\x14\n\x0chas_pipeline\x18\x04 \x01(\x08\"6\n\x05Queue\x12\r\n\x05queue\x18\x01 \x01(\r\x12\x0f\n\x07packets\x18\x02 \x01(\r\x12\r\n\x05\x62ytes\x18\x03 \x01(\r\"\x8f\x01\n\x04Port\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\n\n\x02up\x18\x02 \x01(\x08\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x11\n\tinterface\x18\x04 \x01(\t\x12\x0c\n\x04rate\x18\x05 \x01(\x04\x12-\n\x06queues\x18\x06 \x03(\x0b\x32\x1d.gradlane.softswitch.v1.Queue\x12\x0f\n\x07\x63\x61pture\x18\x07 \x01(\t\"\x11\n\x0fGetPortsRequest\"?\n\x10GetPortsResponse\x12+\n\x05ports\x18\x01 \x03(\x0b\x32\x1c.gradlane.softswitch.v1.Port\"T\n\x12SetPortRateRequest\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\x0c\n\x04rate\x18\x02 \x01(\x04\x12\x15\n\x08overhead\x18\x03 \x01(\rH\x00\x88\x01\x01\x42\x0b\n\t_overhead\"\x15\n\x13SetPortRateResponse\"]\n\x0fSetQueueRequest\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\x12\n\x05queue\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x0f\n\x07packets\x18\x03 \x01(\r\x12\r\n\x05\x62ytes\x18\x04 \x01(\rB\x08\n\x06_queue\"\x12\n\x10SetQueueResponse\",\n\x10SetPortUpRequest\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\n\n\x02up\x18\x02 \x01(\x08\"\x13\n\x11SetPortUpResponse\"5\n\x13SetDepthUnitRequest\x12\x10\n\x08register\x18\x01 \x01(\t\x12\x0c\n\x04unit\x18\x02 \x01(\t\"\x16\n\x14SetDepthUnitResponse\"$\n\x10TelemetryRequest\x12\x10\n\x08\x63ounters\x18\x01 \x03(\t\".\n\x0c\x43ounterCells\x12\x0f\n\x07\x63ounter\x18\x01 \x01(\t\x12\r\n\x05\x63\x65lls\x18\x02 \x01(\x0c\"\x8a\x01\n\x11TelemetryResponse\x12\x0f\n\x07time_ns\x18\x01 \x01(\x04\x12\x0e\n\x06layout\x18\x02 \x01(\r\x12\r\n\x05ports\x18\x03 \x01(\x0c\x12\r\n\x05\x64rops\x18\x04 \x01(\x0c\x12\x36\n\x08\x63ounters\x18\x05 \x03(\x0b\x32$.gradlane.softswitch.v1.CounterCells\"\x13\n\x11WatchPortsRequest\"%\n\tPortState\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\n\n\x02up\x18\x02 \x01(\x08\"&\n\x04\x44rop\x12\r\n\x05\x63\x61use\x18\x01 \x01(\t\x12\x0f\n\x07packets\x18\x02 \x01(\x04\"\x11\n\x0fGetDropsRequest\"\x90\x01\n\x10GetDropsResponse\x12+\n\x05\x64rops\x18\x01 \x03(\x0b\x32\x1c.gradlane.softswitch.v1.Drop\x12\x10\n\x08received\x18\x02 \x01(\x04\x12\x0e\n\x06\x63opied\x18\x03 \x01(\x04\x12\x0c\n\x04sent\x18\x04 \x01(\x04\x12\x0f\n\x07\x64ropped\x18\x05 \x01(\x04\x12\x0e\n\x06queued\x18\x06 \x01(\x04\"1\n\x13StartCaptureRequest\x12\x0c\n\x04port\x18\x01 \x01(\r\x12\x0c\n\x04path\x18\x02 \x01(\t\"\x16\n\x14StartCaptureResponse\"\"\n\x12StopCaptureRequest\x12\x0c\n\x04port\x18\x01 \x01(\r\"\x15\n\x13StopCaptureResponse\"\r\n\x0bStopRequest\"\x0e\n\x0cStopResponse2\xbb\t\n\x07\x43ontrol\x12\x62\n\tGetSwitch\x12(.gradlane.softswitch.v1.GetSwitchRequest\x1a).gradlane.softswitch.v1.GetSwitchResponse\"\x00\x12_\n\x08GetPorts\x12\'.gradlane.softswitch.v1.GetPortsRequest\x1a(.gradlane.softswitch.v1.GetPortsResponse\"\x00\x12h\n\x0bSetPortRate\x12*.gradlane.softswitch.v1.SetPortRateRequest\x1a+.gradlane.softswitch.v1.SetPortRateResponse\"\x00\x12_\n\x08SetQueue\x12\'.gradlane.softswitch.v1.SetQueueRequest\x1a(.gradlane.softswitch.v1.SetQueueResponse\"\x00\x12\x62\n\tSetPortUp\x12(.gradlane.softswitch.v1.SetPortUpRequest\x1a).gradlane.softswitch.v1.SetPortUpResponse\"\x00\x12k\n\x0cSetDepthUnit\x12+.gradlane.softswitch.v1.SetDepthUnitRequest\x1a,.gradlane.softswitch.v1.SetDepthUnitResponse\"\x00\x12\x62\n\tTelemetry\x12(.gradlane.softswitch.v1.TelemetryRequest\x1a).gradlane.softswitch.v1.TelemetryResponse\"\x00\x12^\n\nWatchPorts\x12).gradlane.softswitch.v1.WatchPortsRequest\x1a!.gradlane.softswitch.v1.PortState\"\x00\x30\x01\x12_\n\x08GetDrops\x12\'.gradlane.softswitch.v1.GetDropsRequest\x1a(.gradlane.softswitch.v1.GetDropsResponse\"\x00\x12k\n\x0cStartCapture\x12+.gradlane.softswitch.v1.StartCaptureRequest\x1a,.gradlane.softswitch.v1.StartCaptureResponse\"\x00\x12h\n\x0bStopCapture\x12*.gradlane.softswitch.v1.StopCaptureRequest\x1a+.gradlane.softswitch.v1.StopCaptureResponse\"\x00\x12S\n\x04Stop\x12#.gradlane.softswitch.v1.StopRequest\x1a$.gradlane.softswitch.v1.StopResponse\"\x00\x62\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'p4src.control.control_pb2', globals())
@@ -51,31 +51,33 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _SETDEPTHUNITRESPONSE._serialized_start=800
   _SETDEPTHUNITRESPONSE._serialized_end=822
   _TELEMETRYREQUEST._serialized_start=824
-  _TELEMETRYREQUEST._serialized_end=842
-  _TELEMETRYRESPONSE._serialized_start=844
-  _TELEMETRYRESPONSE._serialized_end=926
-  _WATCHPORTSREQUEST._serialized_start=928
-  _WATCHPORTSREQUEST._serialized_end=947
-  _PORTSTATE._serialized_start=949
-  _PORTSTATE._serialized_end=986
-  _DROP._serialized_start=988
-  _DROP._serialized_end=1026
-  _GETDROPSREQUEST._serialized_start=1028
-  _GETDROPSREQUEST._serialized_end=1045
-  _GETDROPSRESPONSE._serialized_start=1048
-  _GETDROPSRESPONSE._serialized_end=1192
-  _STARTCAPTUREREQUEST._serialized_start=1194
-  _STARTCAPTUREREQUEST._serialized_end=1243
-  _STARTCAPTURERESPONSE._serialized_start=1245
-  _STARTCAPTURERESPONSE._serialized_end=1267
-  _STOPCAPTUREREQUEST._serialized_start=1269
-  _STOPCAPTUREREQUEST._serialized_end=1303
-  _STOPCAPTURERESPONSE._serialized_start=1305
-  _STOPCAPTURERESPONSE._serialized_end=1326
-  _STOPREQUEST._serialized_start=1328
-  _STOPREQUEST._serialized_end=1341
-  _STOPRESPONSE._serialized_start=1343
-  _STOPRESPONSE._serialized_end=1357
-  _CONTROL._serialized_start=1360
-  _CONTROL._serialized_end=2571
+  _TELEMETRYREQUEST._serialized_end=860
+  _COUNTERCELLS._serialized_start=862
+  _COUNTERCELLS._serialized_end=908
+  _TELEMETRYRESPONSE._serialized_start=911
+  _TELEMETRYRESPONSE._serialized_end=1049
+  _WATCHPORTSREQUEST._serialized_start=1051
+  _WATCHPORTSREQUEST._serialized_end=1070
+  _PORTSTATE._serialized_start=1072
+  _PORTSTATE._serialized_end=1109
+  _DROP._serialized_start=1111
+  _DROP._serialized_end=1149
+  _GETDROPSREQUEST._serialized_start=1151
+  _GETDROPSREQUEST._serialized_end=1168
+  _GETDROPSRESPONSE._serialized_start=1171
+  _GETDROPSRESPONSE._serialized_end=1315
+  _STARTCAPTUREREQUEST._serialized_start=1317
+  _STARTCAPTUREREQUEST._serialized_end=1366
+  _STARTCAPTURERESPONSE._serialized_start=1368
+  _STARTCAPTURERESPONSE._serialized_end=1390
+  _STOPCAPTUREREQUEST._serialized_start=1392
+  _STOPCAPTUREREQUEST._serialized_end=1426
+  _STOPCAPTURERESPONSE._serialized_start=1428
+  _STOPCAPTURERESPONSE._serialized_end=1449
+  _STOPREQUEST._serialized_start=1451
+  _STOPREQUEST._serialized_end=1464
+  _STOPRESPONSE._serialized_start=1466
+  _STOPRESPONSE._serialized_end=1480
+  _CONTROL._serialized_start=1483
+  _CONTROL._serialized_end=2694
 # @@protoc_insertion_point(module_scope)

@@ -7,6 +7,14 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class CounterCells(_message.Message):
+    __slots__ = ["cells", "counter"]
+    CELLS_FIELD_NUMBER: _ClassVar[int]
+    COUNTER_FIELD_NUMBER: _ClassVar[int]
+    cells: bytes
+    counter: str
+    def __init__(self, counter: _Optional[str] = ..., cells: _Optional[bytes] = ...) -> None: ...
+
 class Drop(_message.Message):
     __slots__ = ["cause", "packets"]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
@@ -182,20 +190,24 @@ class StopResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class TelemetryRequest(_message.Message):
-    __slots__ = []
-    def __init__(self) -> None: ...
+    __slots__ = ["counters"]
+    COUNTERS_FIELD_NUMBER: _ClassVar[int]
+    counters: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, counters: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class TelemetryResponse(_message.Message):
-    __slots__ = ["drops", "layout", "ports", "time_ns"]
+    __slots__ = ["counters", "drops", "layout", "ports", "time_ns"]
+    COUNTERS_FIELD_NUMBER: _ClassVar[int]
     DROPS_FIELD_NUMBER: _ClassVar[int]
     LAYOUT_FIELD_NUMBER: _ClassVar[int]
     PORTS_FIELD_NUMBER: _ClassVar[int]
     TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    counters: _containers.RepeatedCompositeFieldContainer[CounterCells]
     drops: bytes
     layout: int
     ports: bytes
     time_ns: int
-    def __init__(self, time_ns: _Optional[int] = ..., layout: _Optional[int] = ..., ports: _Optional[bytes] = ..., drops: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, time_ns: _Optional[int] = ..., layout: _Optional[int] = ..., ports: _Optional[bytes] = ..., drops: _Optional[bytes] = ..., counters: _Optional[_Iterable[_Union[CounterCells, _Mapping]]] = ...) -> None: ...
 
 class WatchPortsRequest(_message.Message):
     __slots__ = []

@@ -73,6 +73,14 @@ DROPS = np.dtype(
 )
 """Packets that neither left nor wait, by cause; digest_overflow counts messages."""
 
+CELL = np.dtype([("index", "<u8"), ("packets", "<u8"), ("bytes", "<u8")])
+"""One cell of a program's counter."""
+
+
+def cells(packed: bytes) -> npt.NDArray[np.void]:
+    """Return the records of CounterCells.cells, shape (cells that have counted,)."""
+    return np.frombuffer(packed, CELL)
+
 
 def ports(packed: bytes) -> npt.NDArray[np.void]:
     """Return the port records of TelemetryResponse.ports, shape (ports,)."""

@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 
 from p4src.control import control_pb2 as messages
-from p4src.control.telemetry import LAYOUT
+from p4src.control.telemetry import CELL, LAYOUT
 from softswitch.errors import PortError, SwitchError
 from softswitch.native import engine, ffi
 from softswitch.p4runtime.endpoint import Endpoint
@@ -160,7 +161,7 @@ class Control:
             self._switch.set_depth_unit(shift)
         return messages.SetDepthUnitResponse()
 
-    def _telemetry(self, _: Any) -> Any:
+    def _telemetry(self, request: Any) -> Any:
         types, lib, handle = ffi(), engine(), self._switch.handle
         stats, drops = types.new("struct ss_port_stats *"), types.new("struct ss_drop_stats *")
         packed = bytearray()
@@ -168,9 +169,29 @@ class Control:
             if lib.ss_port_stats(handle, port, stats) == 0:
                 packed += port.to_bytes(8, "little") + types.buffer(stats)[:]
         lib.ss_drop_stats(handle, drops)
-        return messages.TelemetryResponse(
+        response = messages.TelemetryResponse(
             time_ns=self._switch.now, layout=LAYOUT, ports=bytes(packed), drops=types.buffer(drops)[:]
         )
+        for name, cells in self._counters(set(request.counters)):
+            response.counters.add(counter=name, cells=cells)
+        return response
+
+    def _counters(self, wanted: set[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield the cells that have counted of the program's counters in `wanted`, packed."""
+        if not wanted or not self.endpoint.has_pipeline:
+            return
+        types = ffi()
+        with self._switch.locked():
+            objects = self._switch.objects
+            for counter in objects.counters[0 : objects.counter_count]:
+                name = types.string(counter.name).decode().rpartition(".")[2]
+                if name in wanted:
+                    packets = np.frombuffer(types.buffer(counter.packets, counter.size * 8), np.uint64)
+                    octets = np.frombuffer(types.buffer(counter.bytes, counter.size * 8), np.uint64)
+                    index = np.flatnonzero(packets)
+                    cells = np.empty(len(index), CELL)
+                    cells["index"], cells["packets"], cells["bytes"] = index, packets[index], octets[index]
+                    yield name, cells.tobytes()
 
     def _get_drops(self, _: Any) -> Any:
         account = self._switch.account()
