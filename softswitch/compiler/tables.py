@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from softswitch.compiler.calculations import Calculations, selector_calculation
-from softswitch.compiler.model import Action, Json, Key, Table, hexstr, member, refuse
+from softswitch.compiler.model import Action, Json, Key, Profile, Table, hexstr, member, refuse
 from softswitch.compiler.phv import FieldReference
 from softswitch.compiler.unit import Unit, action_data, c_bytes, c_string
 
@@ -311,12 +311,28 @@ class Tables:
         if table.with_counters:
             lines += ["row->count.packets++;", "row->count.bytes += p->length;"]
         lines.append("switch (run->action) {")
-        for action in table.actions:
+        for action in self.dispatched(table):
             argument = f", (const {self.unit.data(action)} *)run->data" if action.parameters else ""
             call = f"{self.unit.action(action)}(s, p, h{argument});"
             lines.append(f"case {action.index}: {call} break;")
+            lines += [f"case {twin}: {call} return {action.index} | hit;" for twin in self._twins(table, action)]
         lines += ["default: break;", "}", "(void)row; (void)h; (void)p;", "return run->action | hit;"]
         return lines
+
+    def _twins(self, table: Table, action: Action) -> list[int]:
+        """Return the other copies of an action: p4c makes one for each table, and tables may share the members."""
+        if table.profile is None:
+            return []
+        own = {each.index for each in table.actions}
+        return [each.index for each in self.unit.program.actions if each.name == action.name and each.index not in own]
+
+    def dispatched(self, table: Table) -> list[Action]:
+        """List the actions that a hit may run: a shared profile's members may name another table's copy of one."""
+        if table.profile is None:
+            return list(table.actions)
+        return profile_actions(self.unit, table.profile) + [
+            action for action in table.actions if action not in profile_actions(self.unit, table.profile)
+        ]
 
     def _select(self, table: Table) -> list[str]:
         profile = table.profile
@@ -329,6 +345,14 @@ class Tables:
             lines.append(f"run = ss_resolve(&s->profiles[{profile.index}], row, row->kind == SS_GROUP ? {call} : 0);")
         lines.append("if (!run) { row = run = t->default_row; hit = 0; }")
         return lines
+
+
+def profile_actions(unit: Unit, profile: Profile) -> list[Action]:
+    """List the actions of all tables that use a profile."""
+    found = {
+        action.index: action for table in unit.program.tables if table.profile is profile for action in table.actions
+    }
+    return list(found.values())
 
 
 def key_limbs(reference: FieldReference) -> list[str]:
