@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,6 +28,8 @@
 /* The thread sleeps at least this long once nothing is due, so that many slow shapers do not wake it one by one; what
  * they owe meanwhile is caught up. Reception still wakes it at once. */
 #define SLEEP_MIN_NS 50000
+/* A switch that waits behind its hosts' computing would add to the delays that it is there to measure. */
+#define THREAD_NICE -10
 #define CLOCK_EVERY 8                  /* packets between two looks at the clock */
 
 void explain(char *error, uint32_t error_bytes, const char *format, ...)
@@ -335,7 +338,7 @@ uint64_t ss_run(struct ss_switch *sw)
         return NEVER;
     ss_lock(sw);
     while (pass(sw))
-        ;
+        lock_offer(sw);
     uint64_t next = sw->next_due;
     ss_unlock(sw);
     return next;
@@ -432,6 +435,7 @@ static void *run_thread(void *argument)
     snprintf(name, sizeof name, "ss:%.12s", sw->name);
     pthread_setname_np(pthread_self(), name);
     prctl(PR_SET_TIMERSLACK, 1ul);
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), THREAD_NICE);     /* where it may */
     while (!atomic_load_explicit(&sw->stopping, memory_order_acquire)) {
         ss_lock(sw);
         while (pass(sw) && !atomic_load_explicit(&sw->stopping, memory_order_relaxed))
