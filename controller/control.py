@@ -57,10 +57,10 @@ class ControlChannel:
         request = control_pb2.SetDepthUnitRequest(register=DEPTH_REGISTER, unit=DEPTH_UNIT)
         self._call("SetDepthUnit", request, control_pb2.SetDepthUnitResponse)
 
-    def telemetry(self) -> control_pb2.TelemetryResponse:
-        """Return all ports' counts and the drops, packed (p4src.control.telemetry)."""
+    def telemetry(self, counters: Sequence[str] = ()) -> control_pb2.TelemetryResponse:
+        """Return all ports' counts, the drops and some of the program's counters, packed (p4src.control.telemetry)."""
         answer: control_pb2.TelemetryResponse = self._call(
-            "Telemetry", control_pb2.TelemetryRequest(), control_pb2.TelemetryResponse
+            "Telemetry", control_pb2.TelemetryRequest(counters=counters), control_pb2.TelemetryResponse
         )
         return answer
 

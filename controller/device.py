@@ -107,9 +107,14 @@ class Device:
             return Held(cookie, Holding.of([]), settings)
         return Held(cookie, Holding.of(self.connection.read(self.program.decoder)), settings)
 
+    def need_program(self) -> None:
+        """Raise FailureError unless the switch runs Gradlane's program."""
+        if self.connection.cookie() != self.program.pipeline.cookie:
+            raise FailureError(f"{self.name}: does not run Gradlane's program; `gradctl policy apply` brings it")
+
     def plan(self, desired: DesiredState) -> Changes:
         """Return what must change for the switch to hold `desired`."""
-        return self._changes(desired, self.read())
+        return self.changes(desired, self.read())
 
     def apply(self, desired: DesiredState) -> Applied:
         """Make the switch hold `desired` and read it back; on an error give it back what it held before.
@@ -118,7 +123,7 @@ class Device:
         """
         try:
             held = self.read()
-            changes = self._changes(desired, held)
+            changes = self.changes(desired, held)
         except FailureError as error:
             return Applied(self.name, Changes(self.name, program=False, stages=()), str(error))
         if not changes:
@@ -131,14 +136,15 @@ class Device:
                 if self.settings is not None:
                     self.settings.program_loaded()
             self._write(changes)
-            left = self._changes(desired, self.read())
+            left = self.changes(desired, self.read())
             if left:
                 raise SwitchFailure(self.name, f"reads back other than written: {next(left.lines())}")
         except FailureError as error:
             return self._restore(changes, held, foreign, error)
         return Applied(self.name, changes)
 
-    def _changes(self, desired: DesiredState, held: Held) -> Changes:
+    def changes(self, desired: DesiredState, held: Held) -> Changes:
+        """Return what leads from what the switch holds to what it should."""
         return Changes(
             switch=self.name,
             program=held.cookie != self.program.pipeline.cookie,

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -389,6 +390,11 @@ def loads(text: str, file: str | Path = "policy") -> Policy:
 def json_schema() -> dict[str, Any]:
     """Return the JSON schema of a policy file."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Policy.model_json_schema(by_alias=True)}
+
+
+def schema_text() -> str:
+    """Return the JSON schema as the file `policies/policy.schema.json` has it."""
+    return json.dumps(json_schema(), indent=1) + "\n"
 
 
 def dump(policy: Policy) -> dict[str, Any]:

@@ -8,20 +8,21 @@ On the softswitch one packed message a switch tells of ports and queues (control
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from controller.control import ControlChannel
-from controller.p4rt.client import Connection
+from controller.p4rt.client import Connection, CounterCells
 from controller.p4rt.pipeline import Pipeline
 from controller.quantities import BANDS, CLASSES
 from p4src.control import telemetry as packed
 from topologies.errors import FailureError
-from topologies.model import Fabric
+from topologies.model import Fabric, Port
 
 REASONS: Final = ("none", "importance", "not_ect", "full", "no_route", "ttl", "malformed", "policy")
 FAULTS: Final = (
@@ -40,6 +41,9 @@ FAULTS: Final = (
 )
 DELAY_BUCKETS: Final = packed.DELAY_BUCKETS
 VERDICTS: Final = ("kept", "marked", "trimmed")
+
+_PORT_INDICES: Final = 64
+_DROPS_OF_A_PORT: Final = CLASSES * len(REASONS) * BANDS
 
 Counts = npt.NDArray[np.int64]
 
@@ -61,7 +65,7 @@ class QueueSample:
 
 @dataclass(frozen=True)
 class PortSample:
-    """One port at one moment, with its queues by class."""
+    """One port at one moment, with its queues by class; `dropped` is what the program dropped on the way to it."""
 
     switch: str
     port: int
@@ -72,6 +76,7 @@ class PortSample:
     rx_bytes: int
     tx_packets: int
     tx_bytes: int
+    dropped: int
     queues: tuple[QueueSample, ...]
 
 
@@ -91,6 +96,7 @@ class ProgramCounts:
 
     `received`, `kept`, `marked`, `trimmed` have the shape (port index, class); `dropped` (port index, class, reason,
     band); `kept_band` (port index, class, band); `delays` (port index, class, bucket); `faults` (fault).
+    `passed_bytes` (port index, class) are the bytes of what was kept, marked or trimmed.
     """
 
     switch: str
@@ -102,51 +108,60 @@ class ProgramCounts:
     kept_band: Counts
     delays: Counts
     faults: Counts
-
-
-@dataclass(frozen=True)
-class Drop:
-    """Packets that one switch dropped on the way to a port, by class, reason and importance band."""
-
-    switch: str
-    port: int
-    neighbour: str
-    class_: int
-    reason: str
-    band: int | None
-    packets: int
-
-
-@dataclass(frozen=True)
-class PathShare:
-    """What one next hop got of all that a switch sent to other switches, of one class or (None) of all."""
-
-    switch: str
-    neighbour: str
-    class_: int | None
-    packets: int
-    share: float
+    passed_bytes: Counts = field(default_factory=lambda: np.zeros((_PORT_INDICES, CLASSES), np.int64))
 
 
 def sample(fabric: Fabric, switch: str, channel: ControlChannel) -> SwitchSample:
     """Return what a softswitch tells of its ports. Raises FailureError for a layout of another version."""
-    answer = channel.telemetry()
+    answer = channel.telemetry(("dropped",))
     if answer.layout != packed.LAYOUT:
         raise FailureError(f"{switch}: its telemetry has layout {answer.layout}, not {packed.LAYOUT}")
-    known = {port.number: port.peer.node for port in fabric.ports(switch)}
+    dropped = np.zeros(_PORT_INDICES, np.int64)
+    for counter in answer.counters:
+        cells = packed.cells(counter.cells)
+        np.add.at(dropped, cells["index"].astype(np.int64) // _DROPS_OF_A_PORT, cells["packets"].astype(np.int64))
+    known = {port.number: port for port in fabric.ports(switch)}
     ports = [
-        _port(switch, known[int(record["port"])], record)
+        _port(known[int(record["port"])], record, int(dropped[known[int(record["port"])].index]))
         for record in packed.ports(answer.ports)
         if int(record["port"]) in known
     ]
     return SwitchSample(switch, int(answer.time_ns), tuple(ports), packed.drops(answer.drops))
 
 
-def _port(switch: str, neighbour: str, record: np.void) -> PortSample:
+def sample_of_counts(fabric: Fabric, counts: ProgramCounts) -> SwitchSample:
+    """Return the same of what a program has counted, for a switch that tells no more: depths and limits are zero."""
+    passed = counts.kept + counts.marked + counts.trimmed
+    ports = [
+        PortSample(
+            switch=counts.switch,
+            port=port.number,
+            neighbour=port.peer.node,
+            up=True,
+            rate_bps=port.rate_bps or 0,
+            rx_packets=int(counts.received[port.index].sum()),
+            rx_bytes=0,
+            tx_packets=int(passed[port.index].sum()),
+            tx_bytes=int(counts.passed_bytes[port.index].sum()),
+            dropped=int(counts.dropped[port.index].sum()),
+            queues=tuple(
+                QueueSample(
+                    class_, int(passed[port.index, class_]), 0, 0, 0, 0, 0, 0, counts.delays[port.index, class_]
+                )
+                for class_ in range(CLASSES)
+            ),
+        )
+        for port in fabric.ports(counts.switch)
+    ]
+    return SwitchSample(counts.switch, time.monotonic_ns(), tuple(ports), {})
+
+
+def _port(port: Port, record: np.void, dropped: int) -> PortSample:
     return PortSample(
-        switch=switch,
-        port=int(record["port"]),
-        neighbour=neighbour,
+        switch=port.switch,
+        port=port.number,
+        neighbour=port.peer.node,
+        dropped=dropped,
         up=bool(record["up"]),
         rate_bps=int(record["rate"]),
         rx_packets=int(record["rx_packets"]),
@@ -174,19 +189,22 @@ def _queue(class_: int, record: np.void) -> QueueSample:
 def program_counts(connection: Connection, pipeline: Pipeline) -> ProgramCounts:
     """Return what the program of a switch has counted."""
 
-    def cells(counter: str, *shape: int) -> Counts:
-        return connection.read_counter(pipeline, counter).packets.reshape(-1, *shape)
+    def cells(counter: str) -> CounterCells:
+        return connection.read_counter(pipeline, counter)
 
+    verdicts = {name: cells(name) for name in VERDICTS}
+    passed_bytes: Counts = sum((found.bytes for found in verdicts.values()), start=np.zeros((), np.int64))
     return ProgramCounts(
         switch=connection.name,
-        received=cells("received", CLASSES),
-        kept=cells("kept", CLASSES),
-        marked=cells("marked", CLASSES),
-        trimmed=cells("trimmed", CLASSES),
-        dropped=cells("dropped", CLASSES, len(REASONS), BANDS),
-        kept_band=cells("kept_band", CLASSES, BANDS),
-        delays=cells("queue_delay", CLASSES, DELAY_BUCKETS),
-        faults=cells("faults"),
+        received=cells("received").packets.reshape(-1, CLASSES),
+        kept=verdicts["kept"].packets.reshape(-1, CLASSES),
+        marked=verdicts["marked"].packets.reshape(-1, CLASSES),
+        trimmed=verdicts["trimmed"].packets.reshape(-1, CLASSES),
+        dropped=cells("dropped").packets.reshape(-1, CLASSES, len(REASONS), BANDS),
+        kept_band=cells("kept_band").packets.reshape(-1, CLASSES, BANDS),
+        delays=cells("queue_delay").packets.reshape(-1, CLASSES, DELAY_BUCKETS),
+        faults=cells("faults").packets,
+        passed_bytes=passed_bytes.reshape(-1, CLASSES),
     )
 
 
