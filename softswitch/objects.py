@@ -59,12 +59,12 @@ class Entry:
 
 
 def _find(names: Sequence[str], wanted: str, what: str) -> int:
-    """Find a name, or the only one that ends with it."""
+    """Find a name, or the only one that ends with it; of several the same, the first."""
     if wanted in names:
         return names.index(wanted)
     ending = [number for number, name in enumerate(names) if name.endswith("." + wanted)]
     ending = ending or [number for number, name in enumerate(names) if name.endswith(wanted)]
-    if len(ending) == 1:
+    if ending and len({names[number] for number in ending}) == 1:
         return ending[0]
     raise ObjectError(f"{'more than one' if ending else 'no'} {what} '{wanted}'", "not found")
 
@@ -369,11 +369,12 @@ class ProfileView:
     def __init__(self, objects: Objects, raw: Any) -> None:
         self.objects = objects
         self.raw = raw
-        self.name = objects.text(objects.lib.ss_profile_info(raw).name)
+        self.info = objects.lib.ss_profile_info(raw)
+        self.name = objects.text(self.info.name)
+        self.actions = [self.info.actions[i] for i in range(self.info.action_count)]
 
     def _value(self, action: str, parameters: Sequence[int]) -> tuple[Any, Any]:
-        everything = range(self.objects.raw.action_count)
-        chosen, memory = self.objects.action_value(action, parameters, everything)
+        chosen, memory = self.objects.action_value(action, parameters, self.actions)
         return self.objects.ffi.new("struct ss_action_value *", chosen), memory
 
     def insert_member(self, number: int, action: str, parameters: Sequence[int] = ()) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from softswitch.compiler.expressions import Expressions
 from softswitch.compiler.model import Action, ActionCall, Conditional, Pipeline, Table
+from softswitch.compiler.tables import dispatched
 from softswitch.compiler.unit import Unit, indent
 
 
@@ -92,7 +93,7 @@ class Control:
     def table(self, table: Table) -> list[str]:
         """Apply a table and go where its outcome leads."""
         call = f"apply_{self.unit.table(table)}(s, p, h)"
-        leave = ["if (h->exited) return;"] if any(may_exit(action) for action in table.actions) else []
+        leave = ["if (h->exited) return;"] if any(may_exit(action) for action in dispatched(self.unit, table)) else []
         if table.by_hit:
             if table.next_hit == table.next_miss:
                 return [f"{call};", *leave, self.goto(table.next_hit)]
@@ -107,7 +108,7 @@ class Control:
             return [f"{call};", *leave, self.goto(following.pop())]
         lines = ["{", f"    uint32_t done = {call} & ~(1u << 31);", *("    " + line for line in leave)]
         lines.append("    switch (done) {")
-        for action in table.actions:
+        for action in dispatched(self.unit, table):
             if action.name in table.next_by_action:
                 lines.append(f"    case {action.index}: {self.goto(table.next_by_action[action.name])}")
         lines += ["    default: break;", "    }", "}", self.goto(table.next_default)]

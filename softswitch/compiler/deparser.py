@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from softswitch.compiler.calculations import Calculations
 from softswitch.compiler.expressions import Expressions, convert
 from softswitch.compiler.model import Json, member, refuse
@@ -24,7 +26,7 @@ def added_headers(unit: Unit) -> set[str]:
                 everything_in(item)
         elif isinstance(node, dict):
             kind, value = node.get("type"), node.get("value")
-            names: list[str] = []
+            names: list[Any] = []
             if kind == "header":
                 names = [value]
             elif kind == "header_stack" and value in unit.program.stacks:

@@ -14,7 +14,7 @@ from softswitch.compiler.model import Action, FieldList, Json, ValueSet, hexstr,
 from softswitch.compiler.parser import Parser
 from softswitch.compiler.phv import words
 from softswitch.compiler.primitives import ActionScope, Primitives
-from softswitch.compiler.tables import Tables
+from softswitch.compiler.tables import Tables, profile_actions
 from softswitch.compiler.unit import Unit, action_data, c_string, indent
 
 HEAD = """\
@@ -199,11 +199,14 @@ def _objects(unit: Unit, tables: Tables, parser: Parser, calculations: Calculati
     for table in program.tables:
         layouts += tables.describe(table)
     for profile in program.profiles.values():
-        users = [table for table in program.tables if table.profile is profile]
-        sizes = [action_data(action.parameters).size for table in users for action in table.actions]
+        actions = profile_actions(unit, profile)
+        sizes = [action_data(action.parameters).size for action in actions]
+        numbers = ", ".join(str(action.index) for action in actions) or "0"
+        layouts.append(f"static const uint32_t profile_actions_{profile.index}[] = {{{numbers}}};")
         layouts.append(
             f"static const struct ss_profile_layout profile_layout_{profile.index} = {{{{{c_string(profile.name)}, "
-            f"{'true' if profile.selector else 'false'}, {profile.size}, 0}}, {max(sizes, default=0)}}};"
+            f"{'true' if profile.selector else 'false'}, {profile.size}, 0, {len(actions)}, "
+            f"profile_actions_{profile.index}}}, {max(sizes, default=0)}}};"
         )
     for value_set in program.value_sets.values():
         layouts += _value_set(value_set, parser.set_keys.get(value_set.name, [value_set.bits]))
@@ -284,8 +287,8 @@ def _create(unit: Unit, counts: dict[str, int]) -> list[str]:
         lines.append(f"    s->value_sets[{value_set.index}].layout = &set_layout_{value_set.index};")
         lines.append(f"    s->value_sets_list[{value_set.index}] = &s->value_sets[{value_set.index}];")
     for profile in program.profiles.values():
-        users = [table for table in program.tables if table.profile is profile]
-        size = max((sum((p.bits + 7) // 8 for p in a.parameters) for table in users for a in table.actions), default=0)
+        actions = profile_actions(unit, profile)
+        size = max((sum((p.bits + 7) // 8 for p in action.parameters) for action in actions), default=0)
         lines.append(f"    s->profiles_list[{profile.index}] = &s->profiles[{profile.index}];")
         lines.append(
             f"    ss_profile_open(&s->profiles[{profile.index}], &profile_layout_{profile.index}, s, services, "

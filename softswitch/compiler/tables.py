@@ -311,28 +311,12 @@ class Tables:
         if table.with_counters:
             lines += ["row->count.packets++;", "row->count.bytes += p->length;"]
         lines.append("switch (run->action) {")
-        for action in self.dispatched(table):
+        for action in dispatched(self.unit, table):
             argument = f", (const {self.unit.data(action)} *)run->data" if action.parameters else ""
             call = f"{self.unit.action(action)}(s, p, h{argument});"
             lines.append(f"case {action.index}: {call} break;")
-            lines += [f"case {twin}: {call} return {action.index} | hit;" for twin in self._twins(table, action)]
         lines += ["default: break;", "}", "(void)row; (void)h; (void)p;", "return run->action | hit;"]
         return lines
-
-    def _twins(self, table: Table, action: Action) -> list[int]:
-        """Return the other copies of an action: p4c makes one for each table, and tables may share the members."""
-        if table.profile is None:
-            return []
-        own = {each.index for each in table.actions}
-        return [each.index for each in self.unit.program.actions if each.name == action.name and each.index not in own]
-
-    def dispatched(self, table: Table) -> list[Action]:
-        """List the actions that a hit may run: a shared profile's members may name another table's copy of one."""
-        if table.profile is None:
-            return list(table.actions)
-        return profile_actions(self.unit, table.profile) + [
-            action for action in table.actions if action not in profile_actions(self.unit, table.profile)
-        ]
 
     def _select(self, table: Table) -> list[str]:
         profile = table.profile
@@ -353,6 +337,12 @@ def profile_actions(unit: Unit, profile: Profile) -> list[Action]:
         action.index: action for table in unit.program.tables if table.profile is profile for action in table.actions
     }
     return list(found.values())
+
+
+def dispatched(unit: Unit, table: Table) -> list[Action]:
+    """List the actions that a table may run: a shared profile's members may name another table's copy of one."""
+    shared = [] if table.profile is None else profile_actions(unit, table.profile)
+    return [*table.actions, *(action for action in shared if action not in table.actions)]
 
 
 def key_limbs(reference: FieldReference) -> list[str]:

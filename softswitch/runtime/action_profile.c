@@ -45,9 +45,10 @@ static enum ss_status check_direct(const struct ss_profile *profile, const struc
             return SS_INVALID;
         bytes += (info->parameter_bits[p] + 7) / 8;
     }
-    if (info->parameter_bytes > profile->blob_stride || profile->natives[value->action].bytes + SS_ROW_HEADER > profile->stride)
-        return SS_INVALID;                                   /* no table of this profile has the action */
-    return SS_OK;
+    for (uint32_t a = 0; a < profile->layout->info.action_count; a++)
+        if (profile->layout->info.actions[a] == value->action)
+            return SS_OK;
+    return SS_INVALID;
 }
 
 static void fill_member(struct ss_profile *profile, uint32_t slot, const struct ss_action_value *value)

@@ -73,7 +73,8 @@ enum ss_status ss_table_set_direct_counter(struct ss_table *, const struct ss_en
 /* Action profiles. Members and groups live in one profile; a selector profile has hash inputs. */
 struct ss_profile;
 struct ss_member_ref { uint32_t member; int32_t weight; uint32_t watch_port; bool has_watch; };
-struct ss_profile_info { const char *name; bool has_selector; uint32_t size, max_group_size; };
+struct ss_profile_info { const char *name; bool has_selector; uint32_t size, max_group_size;
+                         uint32_t action_count; const uint32_t *actions; /* of all its tables */ };
 const struct ss_profile_info *ss_profile_info(const struct ss_profile *);
 enum ss_status ss_member_insert(struct ss_profile *, uint32_t id, const struct ss_action_value *);
 enum ss_status ss_member_modify(struct ss_profile *, uint32_t id, const struct ss_action_value *);
