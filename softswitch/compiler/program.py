@@ -66,7 +66,8 @@ def write_program(unit: Unit, source_name: str) -> str:
         widest = max([widest, *(p.bits for a in unit.program.actions for p in a.parameters)])
         wide = f"#define SS_WIDE_WORDS {max(2 * ((widest + 63) // 64) + 1, 5)}\n"
     digest = hashlib.sha256(text.encode()).hexdigest()
-    head = HEAD.format(source=source_name.replace("*/", ""), wide=wide)
+    name = source_name.rpartition("/")[2]  # its folder may be a temporary one: the library is cached by this text
+    head = HEAD.format(source=name.replace("*/", ""), wide=wide)
     return head + "\n" + text.replace("@SOURCE_HASH@", digest)
 
 
