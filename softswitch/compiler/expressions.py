@@ -299,6 +299,10 @@ class Expressions:
                 pairs = zip(self.union(left, place)[1], self.union(right, place)[1], strict=True)
                 equal = "(" + " && ".join(self.same_header(a, b) for a, b in pairs) + ")"
                 return equal if op == "==" else f"!{equal}"
+            varbits = [self.varbit(node, place) for node in (left, right)]
+            if varbits[0] is not None and varbits[1] is not None:
+                equal = self.same_varbit(varbits[0], varbits[1])
+                return equal if op == "==" else f"!{equal}"
             if self.is_condition(left):
                 return f"(!{self.condition(left, place)} {op} !{self.condition(right, place)})"
         a, b = self.exact(left, place), self.exact(right, place)
@@ -306,6 +310,22 @@ class Expressions:
         if kind == "wide":
             return f"(ss_wide_compare({convert(a, kind)}, {convert(b, kind)}) {op} 0)"
         return f"({convert(a, kind)} {op} {convert(b, kind)})"
+
+    def varbit(self, node: Json, place: str) -> FieldReference | None:
+        """Refer to the varbit that a node stands for, if it does."""
+        while isinstance(node, dict) and node.get("type") == "expression" and "op" not in node["value"]:
+            node = node["value"]
+        if not isinstance(node, dict) or node.get("type") not in ("field", "stack_field", "expression"):
+            return None
+        if node["type"] == "expression" and node["value"].get("op") != "access_field":
+            return None
+        reference = self.lvalue(node, place)
+        return reference if reference.varbit else None
+
+    @staticmethod
+    def same_varbit(a: FieldReference, b: FieldReference) -> str:
+        """Write "two varbits have the same length and bits"."""
+        return f"({a.length} == {b.length} && !memcmp({a.code}, {b.code}, {a.length} / 8))"
 
     def same_header(self, a: HeaderReference, b: HeaderReference) -> str:
         """Write "two headers are both invalid, or valid with equal fields"."""
@@ -316,7 +336,7 @@ class Expressions:
         for field in a.type.fields:
             x, y = self.layout.member(a, field), self.layout.member(b, field)
             if field.varbit:
-                equal.append(f"{x.length} == {y.length} && !memcmp({x.code}, {y.code}, {x.length} / 8)")
+                equal.append(self.same_varbit(x, y))
             elif field.bits > 128:
                 equal.append(f"!memcmp({x.code}, {y.code}, sizeof {x.code})")
             else:
