@@ -191,11 +191,12 @@ static enum ss_status set_members(struct ss_profile *profile, struct ss_group *g
     }
     for (uint32_t m = 0; m < group->count; m++)
         profile->members[group->ref_slots[m]].references--;
-    if (count)
+    if (count) {
         memmove(group->refs, refs, count * sizeof *refs);
+        qsort(group->refs, count, sizeof *group->refs, by_member_id);
+    }
     group->count = count;
     group->max_size = max_size;
-    qsort(group->refs, count, sizeof *group->refs, by_member_id);
     for (uint32_t m = 0; m < count; m++) {
         group->ref_slots[m] = find_member(profile, group->refs[m].member);
         profile->members[group->ref_slots[m]].references++;
