@@ -4,7 +4,8 @@
 
 import sys
 
-from topologies.runners import Runner
+from topologies.model import Switch
+from topologies.runners import Runner, SwitchProcess
 
 PROGRAM = """
 import grpc, signal, sys
@@ -34,11 +35,16 @@ class HoldingRunner(Runner):
         pass
 
     def start(self) -> None:
-        switches = self.fabric.switches
-        for group in [(switch,) for switch in switches] if self.run.isolated else [switches]:
-            addresses = [switch.grpc_address for switch in group]
-            command = [sys.executable, "-c", self.program, *addresses]
-            self.launch([switch.name for switch in group], command, self.log_of(group[0].name))
+        for group in [(switch,) for switch in self.fabric.switches] if self.run.isolated else [self.fabric.switches]:
+            self._start(group)
+
+    def start_one(self, switch: Switch) -> SwitchProcess:
+        return self._start((switch,))
+
+    def _start(self, group: tuple[Switch, ...]) -> SwitchProcess:
+        addresses = [switch.grpc_address for switch in group]
+        command = [sys.executable, "-c", self.program, *addresses]
+        return self.launch([switch.name for switch in group], command, self.log_of(group[0].name))
 
 
 class DyingRunner(HoldingRunner):

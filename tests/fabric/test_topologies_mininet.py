@@ -167,7 +167,7 @@ def test_the_prompt_has_mininets_verbs_and_the_callers(
         return f"drops of {line}"
 
     script = "nodes\nh1 echo here\nh1 echo h2\nlink leaf1 spine1 down\nlinks\nlink leaf1 spine1 up\n"
-    script += "drops leaf1\ndrops nowhere\nleaf1 echo from $0\nhelp drops\nlink a b up\nexit\n"
+    script += "drops leaf1\ndrops nowhere\nleaf1 echo from $0\nhelp drops\nlink a b up\nswitch spine1 stop\nexit\n"
     file = tmp_path / "script"
     file.write_text(script)
     with file.open() as stdin:
@@ -182,6 +182,7 @@ def test_the_prompt_has_mininets_verbs_and_the_callers(
     assert "from bash" in output
     assert "Show drops." in output
     assert "error: fabric small has no link between 'a' and 'b'" in output
+    assert "error: switch spine1 shares its process with others" in output
 
 
 def test_a_verb_may_not_hide_one_of_mininets(net: MininetFabric) -> None:

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from p4src.control import control_pb2
-from topologies import Fabric, FailureError, processes, schema
+from topologies import Fabric, FailureError, UsageError, processes, schema
 from topologies.builders import build
 from topologies.mininet_fabric import MininetFabric
 
@@ -95,6 +95,20 @@ def test_a_switch_notices_that_a_link_is_cut_and_mended(net: MininetFabric) -> N
         watch.cancel()
 
 
+def test_a_switch_is_stopped_and_started_alone(net: MininetFabric) -> None:
+    net.stop_switch("spine1")
+    net.check()
+    assert net.running.switches["spine1"].process is None
+    with pytest.raises(UsageError, match="spine1 does not run"):
+        net.stop_switch("spine1")
+    assert ports_of(net, "leaf1")
+    net.start_switch("spine1")
+    with pytest.raises(UsageError, match="spine1 runs already"):
+        net.start_switch("spine1")
+    assert all(port.up for port in ports_of(net, "spine1"))
+    assert len({switch.process for switch in net.running.switches.values()}) == 2
+
+
 def test_isolated_switches_die_alone(tmp_path: Path) -> None:
     told = threading.Event()
     with MininetFabric(
@@ -108,6 +122,9 @@ def test_isolated_switches_die_alone(tmp_path: Path) -> None:
         with pytest.raises(FailureError, match="the process of leaf2 was killed by signal 9"):
             net.check()
         assert ports_of(net, "leaf1") and ports_of(net, "spine1")
+        net.start_switch("leaf2")
+        net.check()
+        assert ports_of(net, "leaf2")
     assert processes.marked(net.running.run) == []
 
 
