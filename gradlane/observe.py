@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
 
 from controller.compiler.classification import classes
 from controller.fleet import on_each
@@ -15,6 +14,7 @@ from controller.p4rt.entities import Between, Call, Exact, FieldMatch, Masked, T
 from controller.policy import Policy
 from controller.reconcile import Controller
 from controller.telemetry import REASONS, Counts, ProgramCounts, delay_quantile_us, program_counts
+from controller.views import Drop, drops
 from topologies.errors import FailureError
 from topologies.model import Fabric
 from topologies.routes import next_hops
@@ -25,16 +25,24 @@ from traffic.report import Delay
 
 
 @dataclass(frozen=True)
+class Snapshot:
+    """What all switches have counted so far: their programs by switch, and all drops by reason."""
+
+    counts: Mapping[str, ProgramCounts]
+    drops: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Interval:
-    """What the programs of all switches counted from one moment to another."""
+    """What all switches counted from one moment to another."""
 
     fabric: Fabric
-    before: Mapping[str, ProgramCounts]
-    after: Mapping[str, ProgramCounts]
+    before: Snapshot
+    after: Snapshot
 
     def forwarded(self, switch: str) -> Counts:
         """Return the packets that a switch let pass, of shape (port index, class)."""
-        before, after = self.before[switch], self.after[switch]
+        before, after = self.before.counts[switch], self.after.counts[switch]
         return (after.kept + after.marked + after.trimmed) - (before.kept + before.marked + before.trimmed)
 
     def paths(self) -> PathShares:
@@ -49,17 +57,14 @@ class Interval:
         return shares
 
     def drops(self) -> dict[str, int]:
-        """Return the packets that all switches dropped, by reason."""
-        total = sum(self.after[name].dropped.sum(axis=(0, 1, 3)) - self.before[name].dropped.sum(axis=(0, 1, 3))
-                    for name in self.after)  # fmt: skip
-        return {
-            reason: int(packets) for reason, packets in zip(REASONS, np.asarray(total), strict=True) if reason != "none"
-        }
+        """Return the packets that all switches dropped, by reason: the program's, `tail`, and the switch's own."""
+        reasons = dict.fromkeys([*REASONS[1:], *self.after.drops])
+        return {reason: self.after.drops.get(reason, 0) - self.before.drops.get(reason, 0) for reason in reasons}
 
     def delays(self, switch: str, port: int) -> dict[int, Delay]:
         """Return the queueing delay of every class that a port sent."""
         index = self.fabric.port(switch, port).index
-        counted = self.after[switch].delays[index] - self.before[switch].delays[index]
+        counted = self.after.counts[switch].delays[index] - self.before.counts[switch].delays[index]
         found = {}
         for class_, delays in enumerate(counted):
             p50, p99 = delay_quantile_us(delays, 0.5), delay_quantile_us(delays, 0.99)
@@ -68,19 +73,22 @@ class Interval:
         return found
 
 
-def snapshot(controller: Controller) -> dict[str, ProgramCounts]:
-    """Return what every switch has counted so far. Raises FailureError if one does not answer."""
+def snapshot(controller: Controller) -> Snapshot:
+    """Look at every switch. Raises FailureError if one does not answer."""
 
-    def work(name: str) -> ProgramCounts:
+    def work(name: str) -> tuple[ProgramCounts, list[Drop]]:
         with controller.connect(name) as connection:
-            return program_counts(connection, controller.program.pipeline)
+            return program_counts(connection, controller.program.pipeline), drops(controller, name)
 
-    counts = {}
+    counts: dict[str, ProgramCounts] = {}
+    by_reason: Counter[str] = Counter()
     for name, found in on_each(controller.running.switches, work).items():
         if isinstance(found, FailureError):
             raise found
-        counts[name] = found
-    return counts
+        counts[name], dropped = found
+        for drop in dropped:
+            by_reason[drop.reason] += drop.packets
+    return Snapshot(counts, by_reason)
 
 
 def classifier(policy: Policy) -> Classifier:

@@ -9,8 +9,10 @@ than the server's link, shows what the fabric did with it, and opens Mininet's p
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -18,9 +20,11 @@ from pathlib import Path
 from rich.console import Console
 
 import topologies
+from controller import cli as gradctl
 from controller import policy as policies
 from controller.policy import Policy
 from controller.reconcile import Controller, install
+from controller.reroute import Rerouter
 from gradlane import observe
 from gradlane.prepare import prepare
 from topologies.errors import GradlaneError, UsageError
@@ -172,8 +176,22 @@ def run(
         report.show(result, console)
         console.print(f"\nwritten: {output}/summary.json, {output}/summary.png")
         if interactive:
-            net.prompt()
+            with Rerouter(Controller.find(net.state_path)):
+                net.prompt(verbs(net.state_path))
     return result
+
+
+def verbs(state_path: Path) -> dict[str, Callable[[str], None]]:
+    """Return what Mininet's prompt learns from gradctl, each with gradctl's own arguments and options."""
+
+    def verb(name: str) -> Callable[[str], None]:
+        def call(line: str) -> None:
+            gradctl.run(gradctl.app, [name, "--fabric-state", str(state_path), *shlex.split(line)])
+
+        call.__doc__ = f"The same as `gradctl {name}`, with its arguments and options."
+        return call
+
+    return {name: verb(name) for name in ("queues", "drops", "paths")}
 
 
 def main(arguments: list[str] | None = None) -> int:

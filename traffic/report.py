@@ -18,6 +18,9 @@ from traffic.replay.tables import class_table, importance_table, path_table, per
 OBJECTIVE_DELIVERED = 0.999
 OBJECTIVE_DELAY_RATIO = 5
 OBJECTIVE_SPRAY = 0.05
+UNACCOUNTED = "unaccounted"
+LATE_US = 20_000
+"""Senders later than this make bursts of their own: the machine is too busy for the figures to be the fabric's."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class RunReport:
     paths: Mapping[str, PathShares]
     """By path mode."""
     drops: Mapping[str, int]
-    """Packets by reason."""
+    """Packets by reason, as the programs of all switches counted them."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of summary.json."""
@@ -61,8 +64,14 @@ class RunReport:
                 for class_, delay in self.queue_delay_us.items()
             },
             "paths": self.paths,
-            "drops": self.drops,
+            "drops": {**self.drops, UNACCOUNTED: self.unaccounted},
         }
+
+    @property
+    def unaccounted(self) -> int:
+        """Packets that neither arrived nor were dropped for a reason: lost before a program saw them."""
+        seen = self.delivery.trimmed + self.delivery.altered + self.delivery.host_drops + sum(self.drops.values())
+        return max(0, self.delivery.total.sent - self.delivery.total.delivered - seen)
 
     @property
     def delay_ratio(self) -> float | None:
@@ -118,7 +127,7 @@ def drop_table(report: RunReport) -> Table:
     table = Table(title="Drops by reason", title_justify="left")
     table.add_column("reason")
     table.add_column("packets", justify="right")
-    for reason, packets in report.drops.items():
+    for reason, packets in {**report.drops, UNACCOUNTED: report.unaccounted}.items():
         table.add_row(reason, f"{packets:,}")
     return table
 
@@ -143,6 +152,11 @@ def findings(report: RunReport) -> Group:
             lines.append(_line(gap <= OBJECTIVE_SPRAY, f"{mode}: within {gap:.1%} of an even split (at most 5 %)"))
         elif gap is not None:
             lines.append(f"  {mode}: {gap:.0%} off an even split")
+    if report.delivery.late_us > LATE_US:
+        lines.append(
+            f"[yellow]![/yellow] this machine is busy: a burst left {milliseconds(report.delivery.late_us)} late, "
+            "and late bursts make queues of their own"
+        )
     return Group(*lines)
 
 

@@ -54,6 +54,7 @@ def test_the_incast_keeps_what_matters(tmp_path: Path) -> None:
     assert set(summary["paths"]["round_robin"]["leaf1"]) == {"spine1", "spine2"}
     assert summary["drops"]["importance"] > 0
     assert sum(summary["drops"].values()) == packets["sent"] - packets["delivered"]
+    assert summary["drops"]["unaccounted"] < 0.001 * packets["sent"]
     assert summary["startup_s"] > 0
     assert not (tmp_path / "fabric.json").exists()
 

@@ -10,7 +10,7 @@ import pytest
 import topologies
 from controller import policy as policies
 from controller.telemetry import FAULTS, REASONS, ProgramCounts
-from gradlane.observe import Interval, classifier
+from gradlane.observe import Interval, Snapshot, classifier
 from traffic.replay.summary import Kind
 from traffic.wire import GradientType
 
@@ -36,7 +36,7 @@ def counts(switch: str) -> ProgramCounts:
 
 def interval(**changes: ProgramCounts) -> Interval:
     before = {switch.name: counts(switch.name) for switch in FABRIC.switches}
-    return Interval(FABRIC, before, {**before, **changes})
+    return Interval(FABRIC, Snapshot(before, {}), Snapshot({**before, **changes}, {}))
 
 
 def index_towards(switch: str, neighbour: str) -> int:
@@ -58,13 +58,10 @@ def test_switches_that_sent_nothing_or_had_no_choice_have_no_shares() -> None:
     assert interval(spine1=spine).paths() == {}
 
 
-def test_drops_are_summed_over_switches_by_reason() -> None:
-    leaf, spine = counts("leaf1"), counts("spine1")
-    leaf.dropped[0, 6, REASONS.index("importance"), 0] = 5
-    spine.dropped[1, 4, REASONS.index("importance"), 3] = 2
-    spine.dropped[1, 4, REASONS.index("full"), 7] = 1
-    drops = interval(leaf1=leaf, spine1=spine).drops()
-    assert (drops["importance"], drops["full"], drops["ttl"]) == (7, 1, 0)
+def test_drops_are_those_of_the_interval_by_reason() -> None:
+    before, after = {"importance": 5}, {"importance": 12, "full": 1, "tail": 3}
+    drops = Interval(FABRIC, Snapshot({}, before), Snapshot({}, after)).drops()
+    assert (drops["importance"], drops["full"], drops["tail"], drops["ttl"]) == (7, 1, 3, 0)
     assert "none" not in drops
 
 
@@ -76,8 +73,8 @@ def test_delays_are_those_of_the_interval_by_class() -> None:
     assert list(found) == [6]
     assert 1024 <= found[6].p50 <= found[6].p99 <= 1280
     assert found[6].packets == 100
-    old = replace(leaf)
-    assert Interval(FABRIC, {"leaf2": old}, {"leaf2": leaf}).delays("leaf2", port) == {}
+    same = Snapshot({"leaf2": leaf}, {})
+    assert Interval(FABRIC, same, same).delays("leaf2", port) == {}
 
 
 DATA = Kind(gradient=True, job=1, type=GradientType.DATA, layer=0, dscp=0)

@@ -44,7 +44,7 @@ REPORT = RunReport(
         "round_robin": {"leaf1": {"spine1": 0.51, "spine2": 0.49}},
         "flow_hash": {"leaf1": {"spine1": 0.75, "spine2": 0.25}},
     },
-    drops={"importance": 1797, "full": 0},
+    drops={"importance": 1790, "full": 0},
 )
 
 
@@ -63,7 +63,7 @@ def test_summary_has_the_promised_keys(tmp_path: Path) -> None:
     assert summary["queue_delay_us"]["6"]["p50"] == 1900
     assert summary["queue_delay_us"]["5"]["p99"] == 240000
     assert summary["paths"]["flow_hash"]["leaf1"]["spine1"] == 0.75
-    assert summary["drops"] == {"importance": 1797, "full": 0}
+    assert summary["drops"] == {"importance": 1790, "full": 0, "unaccounted": 7}
     assert summary["startup_s"] == 4.25
 
 
@@ -90,6 +90,10 @@ def test_findings_say_what_holds_and_what_does_not() -> None:
     assert "✓ round_robin: within 2.0% of an even split" in text.getvalue()
     assert "flow_hash: 50% off" in text.getvalue()
     assert "importance" in text.getvalue()
+    assert "busy" not in text.getvalue()
+    late = io.StringIO()
+    show(replace(REPORT, delivery=replace(SUMMARY, late_us=90_000.0)), Console(file=late, width=120))
+    assert "a burst left 90 ms late" in late.getvalue()
     worse = replace(REPORT, delivery=replace(SUMMARY, most_important_quarter=Share(2000, 1900)))
     text = io.StringIO()
     show(worse, Console(file=text, width=120))
