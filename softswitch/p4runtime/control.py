@@ -186,11 +186,10 @@ class Control:
             for counter in objects.counters[0 : objects.counter_count]:
                 name = types.string(counter.name).decode().rpartition(".")[2]
                 if name in wanted:
-                    packets = np.frombuffer(types.buffer(counter.packets, counter.size * 8), np.uint64)
-                    octets = np.frombuffer(types.buffer(counter.bytes, counter.size * 8), np.uint64)
-                    index = np.flatnonzero(packets)
+                    counts = np.frombuffer(types.buffer(counter.cells, counter.size * 16), np.uint64).reshape(-1, 2)
+                    index = np.flatnonzero(counts[:, 0])
                     cells = np.empty(len(index), CELL)
-                    cells["index"], cells["packets"], cells["bytes"] = index, packets[index], octets[index]
+                    cells["index"], cells["packets"], cells["bytes"] = index, *counts[index].T
                     yield name, cells.tobytes()
 
     def _get_drops(self, _: Any) -> Any:
