@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -113,7 +114,7 @@ def compile_tna(root: Path) -> list[str]:
     """Check the TNA program with whatever is on PATH and say, a line each, what was checked."""
     said = []
     if include := tna_include():
-        done = _run(["p4test", "-I", str(include), str(TNA_PROGRAM)], root)
+        done = _run(["p4test", "-D__TARGET_TOFINO__=1", "-I", str(include), str(TNA_PROGRAM)], root)
         if done.returncode != 0 or "warning:" in done.stderr:
             raise BuildError(f"{TNA_PROGRAM}: {_first_line(done.stderr, 'error', 'warning')}")
         said.append("tna: p4test accepts the program")
@@ -140,12 +141,12 @@ def compile_tna(root: Path) -> list[str]:
 
 
 def tna_include() -> Path | None:
-    """Find TNA's include files beside the p4test on PATH."""
+    """Find TNA's include files: where TNA_INCLUDE says, or beside the p4test on PATH."""
     found = shutil.which("p4test")
     if found is None:
         return None
-    prefix = Path(found).resolve().parent.parent
-    for folder in (prefix / "share/p4c/p4include", Path(found).resolve().parent / "p4include"):
+    share = Path(found).resolve().parent.parent / "share"
+    for folder in (Path(os.environ.get("TNA_INCLUDE", "")), share / "p4c/p4include", share / "p4include"):
         if (folder / "tna.p4").exists():
             return folder
     return None

@@ -35,7 +35,7 @@ control Spray(in headers_t hdr, in ingress_metadata_t meta, in group_t group,
     selector_t choice = 0;
 
     // The port is of use to targets whose ingress sees depths.
-    action set_path(@name("next_hop") next_hop_t member_next_hop, @name("port") port_t port) {
+    action set_path(@name("next_hop") next_hop_t member_next_hop, @noWarn("unused") @name("port") port_t port) {
         next_hop = member_next_hop;
     }
 

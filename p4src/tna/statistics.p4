@@ -37,7 +37,8 @@ control CountDropped(in port_index_t port_index, in class_t class, in importance
     Counter<bit<64>, port_class_reason_band_t>(PORT_CLASS_REASON_BANDS, CounterType_t.PACKETS_AND_BYTES) dropped;
 
     apply {
-        dropped.count(port_index ++ class ++ (bit<3>)reason ++ importance[7:5]);
+        band_t band = importance[7:5];
+        dropped.count(port_index ++ class ++ (bit<3>)reason ++ band);
     }
 }
 

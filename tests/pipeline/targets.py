@@ -74,7 +74,9 @@ class P4Info:
         profile = self.profile.preamble.id
         member_id = 0
         for group, members in policy.groups.items():
-            entry = p4runtime_pb2.ActionProfileGroup(action_profile_id=profile, group_id=group, max_size=len(members))
+            entry = p4runtime_pb2.ActionProfileGroup(
+                action_profile_id=profile, group_id=group, max_size=sum(m.weight for m in members)
+            )
             for member in members:
                 member_id += 1
                 one = p4runtime_pb2.ActionProfileMember(action_profile_id=profile, member_id=member_id)
@@ -187,15 +189,9 @@ class Softswitch:
         return left + [(CPU_PORT, one) for one in self.switch.packets_in()]
 
     def counters(self, name: str) -> dict[int, int]:
-        full = self.info.counters[name].preamble.name
-        ffi, objects = self.switch._ffi, self.switch.objects
-        with self.switch.locked():
-            for i in range(objects.counter_count):
-                counter = objects.counters[i]
-                if ffi.string(counter.name).decode() == full:
-                    packets = ffi.unpack(counter.packets, counter.size)
-                    return {index: count for index, count in enumerate(packets) if count}
-        raise KeyError(name)
+        parts, error = self.switch.p4runtime.read_parts(_counter_request(self.info, name))
+        assert error is None, error
+        return dict(entry for part in parts for entry in _counted(part))
 
 
 class Bmv2:
@@ -332,11 +328,15 @@ class Bmv2:
 
     def counters(self, name: str) -> dict[int, int]:
         if name not in self._counted:
-            request = p4runtime_pb2.ReadRequest(device_id=1)
-            request.entities.add().counter_entry.counter_id = self.info.counters[name].preamble.id
-            parts = self._read(request, timeout=60)
+            parts = self._read(_counter_request(self.info, name), timeout=60)
             self._counted[name] = dict(entry for part in parts for entry in _counted(part))
         return self._counted[name]
+
+
+def _counter_request(info: P4Info, name: str) -> Any:
+    request = p4runtime_pb2.ReadRequest(device_id=1)
+    request.entities.add().counter_entry.counter_id = info.counters[name].preamble.id
+    return request
 
 
 def _counted(response: bytes) -> Iterator[tuple[int, int]]:
