@@ -24,7 +24,8 @@ class Client:
     """A thin client of one switch's control channel."""
 
     def __init__(self, address: str) -> None:
-        self._channel = grpc.insecure_channel(address)
+        self.address = address
+        self._channel = grpc.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)])
 
     def call(self, method: str, **fields: Any) -> Any:
         """Make a unary call; fields that are None stay unset; raises grpc.RpcError."""

@@ -32,6 +32,15 @@ def generate() -> dict[str, str]:
         return {name: HEAD + (Path(scratch) / PROTO).with_name(name).read_text() for name in NAMES}
 
 
+def is_possible() -> bool:
+    """Say whether the protoc that the generated code needs is on PATH."""
+    protoc = shutil.which("protoc")
+    if protoc is None:
+        return False
+    version = subprocess.run([protoc, "--version"], capture_output=True, text=True, check=False).stdout
+    return version.split()[-1:] != [] and version.split()[-1].startswith("3.21.")
+
+
 def main() -> int:
     """Regenerate the file in place."""
     try:

@@ -189,7 +189,7 @@ class Control:
                     counts = np.frombuffer(types.buffer(counter.cells, counter.size * 16), np.uint64).reshape(-1, 2)
                     index = np.flatnonzero(counts[:, 0])
                     cells = np.empty(len(index), CELL)
-                    cells["index"], cells["packets"], cells["bytes"] = index, *counts[index].T
+                    cells["index"], cells["packets"], cells["bytes"] = index, counts[index, 0], counts[index, 1]
                     yield name, cells.tobytes()
 
     def _get_drops(self, _: Any) -> Any:

@@ -49,6 +49,7 @@ class Endpoint:
 
     def __init__(self, switch: Switch) -> None:
         self.switch = switch
+        p4runtime()  # built now, or no request would be answered in time
         self.arbiter = Arbiter(switch.device_id)
         self.port_watchers: list[Callable[[int, bool], None]] = []
         self._lock = threading.RLock()
@@ -269,7 +270,7 @@ class Endpoint:
         """Serve Read: serialized ReadResponses, and the error that ends the stream, if any."""
         data = _bytes(request)
         with self._lock:
-            self._check(_read_device(data), trusted)
+            self._check(_device(data), trusted)
             return self._need().read(data)
 
     def read(self, request: p4runtime_pb2.ReadRequest | bytes) -> p4runtime_pb2.ReadResponse:
@@ -279,11 +280,9 @@ class Endpoint:
             raise error
         return p4runtime_pb2.ReadResponse.FromString(b"".join(parts))
 
-    def capabilities(
-        self, request: p4runtime_pb2.CapabilitiesRequest | bytes = b""
-    ) -> p4runtime_pb2.CapabilitiesResponse:
-        """Serve Capabilities."""
-        _parse(p4runtime_pb2.CapabilitiesRequest, request)  # which names no device in P4Runtime 1.4
+    def capabilities(self, request: bytes = b"") -> p4runtime_pb2.CapabilitiesResponse:
+        """Serve Capabilities, also for P4Runtime 1.5's requests, which may name a device (field 1)."""
+        self._check(_device(request), trusted=True)
         return p4runtime_pb2.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
 
     # Stream messages.
@@ -363,11 +362,11 @@ def _parse(kind: Any, request: Any) -> Any:
         raise StatusError(Code.INVALID_ARGUMENT, f"the request is not a valid message: {error}") from error
 
 
-def _read_device(request: bytes) -> int:
-    """Return a ReadRequest's device_id; its entities are read in C."""
+def _device(request: bytes) -> int:
+    """Return the device_id (field 1) of a request that is not parsed in Python."""
     device_id = ffi().new("uint64_t *")
     if not p4runtime().p4rt_read_device(ffi().from_buffer("uint8_t[]", request), len(request), device_id):
-        raise StatusError(Code.INVALID_ARGUMENT, "the ReadRequest is not a valid message")
+        raise StatusError(Code.INVALID_ARGUMENT, "the request is not a valid message")
     return int(device_id[0])
 
 

@@ -78,7 +78,7 @@ struct p4rt_head {
     const uint8_t *role; size_t role_length;
 };
 bool p4rt_write_head(const uint8_t *request, size_t length, struct p4rt_head *);
-/* The device_id of a ReadRequest; false: malformed. */
+/* The device_id of any other request (field 1); false: malformed. */
 bool p4rt_read_device(const uint8_t *request, size_t length, uint64_t *device_id);
 
 struct p4rt_error { uint32_t index; int32_t code; char message[160]; };

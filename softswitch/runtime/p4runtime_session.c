@@ -545,7 +545,9 @@ void p4rt_encode_default(struct p4rt_session *s, struct wire_writer *out, uint32
 {
     struct ss_entry entry = { 0 };
     bool is_own = true;
-    bool known = ss_table_get_default(p4rt_table_object(s, table), &entry, &is_own) == SS_OK;
+    bool known = ss_table_get_default(p4rt_table_object(s, table), &entry, &is_own) == SS_OK &&
+                 (entry.action.kind != SS_DIRECT || (entry.action.action < s->schema->object_action_count &&
+                                                     s->schema->action_of[entry.action.action] >= 0));
     const struct p4rt_extra *extra = &s->extras[s->default_extras[table - s->schema->tables]];
     size_t start = wire_begin(out, number);
     wire_put_uint(out, 1, table->id);

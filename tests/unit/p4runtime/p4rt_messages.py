@@ -11,6 +11,7 @@ import everything
 import pytest
 from p4.v1 import p4runtime_pb2 as p4rt
 
+from softswitch.p4runtime import wire
 from softswitch.p4runtime.endpoint import Endpoint
 from softswitch.p4runtime.status import Code, StatusError
 
@@ -34,7 +35,9 @@ def forward(port: int) -> p4rt.Action:
     return action(everything.FORWARD, port)
 
 
-def entry(table: int, *matches: p4rt.FieldMatch, do: p4rt.Action | None = None, priority: int = 0, **fields: Any) -> Any:
+def entry(
+    table: int, *matches: p4rt.FieldMatch, do: p4rt.Action | None = None, priority: int = 0, **fields: Any
+) -> Any:
     message = p4rt.TableEntry(table_id=table, match=matches, priority=priority, **fields)
     if do is not None:
         message.action.action.CopyFrom(do)
@@ -87,6 +90,14 @@ def update(kind: int, message: Any) -> p4rt.Update:
 
 def write(endpoint: Endpoint, kind: int, *messages: Any, atomicity: int = 0) -> None:
     endpoint.write(p4rt.WriteRequest(updates=[update(kind, each) for each in messages], atomicity=atomicity))
+
+
+def bulk_inserts(count: int) -> bytes:
+    """Return a WriteRequest with many entries of the exact table, made without Python's slow protobuf."""
+    first = 0x020000000000
+    template = update(INSERT, entry(everything.EXACT, exact(1, first), do=forward(1))).SerializeToString()
+    old = first.to_bytes(6, "big")
+    return b"".join(wire.data(4, template.replace(old, (first + i).to_bytes(6, "big"))) for i in range(count))
 
 
 def read(endpoint: Endpoint, *messages: Any) -> list[Any]:
