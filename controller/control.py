@@ -25,6 +25,7 @@ class ControlChannel:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._watch: grpc.Call | None = None
 
     def close(self) -> None:
         """Nothing to let go of: the connection owns the channel."""
@@ -65,17 +66,23 @@ class ControlChannel:
         return answer
 
     def watch_ports(self) -> Iterator[tuple[int, bool]]:
-        """Yield (port, up) for every port at first, then for each change, until the switch ends."""
+        """Yield (port, up) for every port at first, then for each change, until the switch ends or `stop_watching`."""
         call = self._connection.channel.unary_stream(
             f"{_SERVICE}WatchPorts",
             request_serializer=control_pb2.WatchPortsRequest.SerializeToString,
             response_deserializer=control_pb2.PortState.FromString,
         )
+        self._watch = call(control_pb2.WatchPortsRequest())
         try:
-            for state in call(control_pb2.WatchPortsRequest()):
+            for state in self._watch:
                 yield state.port, state.up
         except grpc.RpcError as error:
             raise self._connection.failure(error) from None
+
+    def stop_watching(self) -> None:
+        """End `watch_ports`, which fails; from any thread."""
+        if self._watch is not None:
+            self._watch.cancel()
 
     def _call(self, method: str, request: Any, response: Any) -> Any:
         call = self._connection.channel.unary_unary(

@@ -164,7 +164,8 @@ class Controller:
                     device = stack.enter_context(self.device(name, former.get(name)))
                     return device.apply(desired[name])
 
-                results = on_each(self.running.switches, work)
+                results = on_each(self._first_without_program(), work)
+                results |= on_each((name for name in self.running.switches if name not in results), work)
             switches = {
                 name: result
                 if isinstance(result, Applied)
@@ -179,6 +180,19 @@ class Controller:
             _log.info("[%s] %s", name, applied.error or f"{applied.changed} changes")
         seconds = time.monotonic() - started
         return Report(policy.name, revision.number if revision else None, switches, seconds, notices(self.running))
+
+    def _first_without_program(self) -> list[str]:
+        """Return the first switch that lacks the program, if any does, to be served alone.
+
+        A softswitch compiles a program that its machine has not seen, which takes a while and keeps both of two cores
+        busy; the other switches then find it built.
+        """
+
+        def work(name: str) -> bool:
+            with self.connect(name) as connection:
+                return connection.cookie() == self.program.pipeline.cookie
+
+        return [name for name, has_it in on_each(self.running.switches, work).items() if has_it is False][:1]
 
     def rollback(self, to: int | None = None, failed: FailedLinks = ()) -> Report:
         """Apply the policy before the current one again, or that of revision `to`."""

@@ -17,47 +17,31 @@ from threading import Thread
 from types import TracebackType
 from typing import Final
 
-import grpc
-
 from controller.changes import Changes, stages
 from controller.compiler import DesiredState
 from controller.device import Applied
 from controller.fleet import on_each
-from controller.p4rt.client import Connection
 from controller.p4rt.entities import Holding
 from controller.policy import Policy
 from controller.reconcile import Controller
+from controller.watch import Event, KernelWatch, Links, LinksFailed, PortWatch, SwitchAnswers
 from topologies.errors import FailureError
-from topologies.links import LinkChange, LinkWatcher
 from topologies.routes import FailedLinks
 
 LOCK_WAIT_S: Final = 30.0
 
 _log = logging.getLogger(__name__)
-_Links = frozenset[frozenset[str]]
 
 
 @dataclass(frozen=True)
 class Rerouted:
     """One reaction: what no longer carries traffic, which switches changed, and how long that took."""
 
-    failed: _Links
+    failed: Links
     dead: frozenset[str]
     changed: Mapping[str, int]
     errors: Mapping[str, str]
     seconds: float
-
-
-@dataclass(frozen=True)
-class _LinksFailed:
-    links: _Links
-
-
-@dataclass(frozen=True)
-class _SwitchAnswers:
-    name: str
-    answers: bool
-    again: bool = False  # the connection was lost meanwhile, and maybe the switch
 
 
 class Rerouter:
@@ -70,61 +54,39 @@ class Rerouter:
     def __init__(self, controller: Controller, told: Callable[[Rerouted], None] | None = None) -> None:
         self._controller = controller
         self._told = told
-        self._events: queue.SimpleQueue[_LinksFailed | _SwitchAnswers | None] = queue.SimpleQueue()
-        self._failed: _Links = frozenset()
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._failed: Links = frozenset()
         self._dead: frozenset[str] = frozenset()
-        self._connections: dict[str, Connection] = {}
+        self._connections = {name: controller.connect(name) for name in controller.names()}
         self._thread = Thread(target=self._run, name="rerouter", daemon=True)
-        self._links = LinkWatcher(controller.running.fabric, self._links_changed)
+        watch = PortWatch if controller.targets == "softswitch" else KernelWatch
+        self._watch = watch(controller.running.fabric, self._connections.values(), self._events.put)
 
     def __enter__(self) -> Rerouter:
-        for name in self._controller.names():
-            connection = self._connections[name] = self._controller.connect(name)
-            connection.channel.subscribe(self._switch_changed(name), try_to_connect=True)
         self._thread.start()
-        self._links.__enter__()
+        self._watch.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._links.__exit__(kind, error, trace)
+        self._watch.__exit__(kind, error, trace)
         self._events.put(None)
         self._thread.join()
         for connection in self._connections.values():
             connection.close()
-
-    # Events, from the threads that see them
-
-    def _links_changed(self, _: list[LinkChange], failed: _Links) -> None:
-        self._events.put(_LinksFailed(failed))
-
-    def _switch_changed(self, name: str) -> Callable[[grpc.ChannelConnectivity], None]:
-        was_ready = False
-
-        def changed(state: grpc.ChannelConnectivity) -> None:
-            nonlocal was_ready
-            if state is grpc.ChannelConnectivity.READY:
-                self._events.put(_SwitchAnswers(name, answers=True, again=was_ready))
-                was_ready = True
-            elif state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-                self._events.put(_SwitchAnswers(name, answers=False))
-
-        return changed
-
-    # Reactions, in the rerouter's own thread
 
     def _run(self) -> None:
         while (event := self._events.get()) is not None:
             failed, dead, returned = self._failed, self._dead, set[str]()
             while event is not None:
                 match event:
-                    case _LinksFailed(links):
+                    case LinksFailed(links):
                         failed = links
-                    case _SwitchAnswers(name, answers=True, again=again):
+                    case SwitchAnswers(name, answers=True, again=again):
                         returned |= {name} if again or name in dead else set()
                         dead -= {name}
-                    case _SwitchAnswers(name):
+                    case SwitchAnswers(name):
                         returned.discard(name)
                         dead |= {name}
                 if self._events.empty():
@@ -138,7 +100,7 @@ class Rerouter:
             if event is None:
                 return
 
-    def _react(self, failed: _Links, dead: frozenset[str], returned: set[str]) -> None:
+    def _react(self, failed: Links, dead: frozenset[str], returned: set[str]) -> None:
         began = time.monotonic()
         with self._controller.history.locked(wait=LOCK_WAIT_S):
             revision = self._controller.history.current()
@@ -160,7 +122,7 @@ class Rerouter:
         if self._told is not None:
             self._told(reaction)
 
-    def _around(self, failed: _Links, dead: frozenset[str]) -> _Links:
+    def _around(self, failed: Links, dead: frozenset[str]) -> Links:
         """Return every link that carries nothing: those that failed, and those of switches that do not answer."""
         fabric = self._controller.running.fabric
         return failed | {link.ends for name in dead for link in fabric.links_of(name)}
