@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -183,6 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         switches = settings_of(options)
         for notice in notices:
             print(f"softswitch: {notice}", file=sys.stderr)
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what fails is said once, by us
         from softswitch.fabric import serve
 
         asyncio.run(serve(switches, lambda _: print("ready", flush=True)))  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from softswitch.errors import SettingsError
+from softswitch.errors import SettingsError, SwitchError
 from softswitch.switch import depth_shift
 
 
@@ -111,10 +111,13 @@ def check(switches: list[SwitchSettings], where: str) -> None:
         for number in [*numbers, *([] if switch.cpu_port is None else [switch.cpu_port])]:
             if not 0 <= number <= 510:
                 raise SettingsError(f"{where}: {switch.name}: port {number} is not in 0..510")
-        if switch.device_id < 1 or not 1 <= switch.queues <= 8:
-            raise SettingsError(f"{where}: {switch.name}: device_id is above 0 and queues are 1 to 8")
+        if switch.device_id < 0 or not 1 <= switch.queues <= 8:
+            raise SettingsError(f"{where}: {switch.name}: device_id is not negative and queues are 1 to 8")
         if switch.depth_register:
-            depth_shift(switch.depth_register.unit)
+            try:
+                depth_shift(switch.depth_register.unit)
+            except SwitchError as error:
+                raise SettingsError(f"{where}: {switch.name}: {error}") from error
 
 
 def _read(kind: Any, value: object, place: str) -> Any:

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,9 +81,9 @@ class Endpoint:
 
     @property
     def has_pipeline(self) -> bool:
-        """Whether Write and Read have something to work on."""
-        with self._lock:
-            return self._active() is not None
+        """Whether Write and Read have something to work on; waits for nobody."""
+        committed = self._committed
+        return self._saved is not None or (committed is not None and committed.is_current)
 
     def set_depth_register(self, register: DepthRegister) -> None:
         """Let a register of this program and of later ones read as the queues' live depth.
@@ -105,27 +106,28 @@ class Endpoint:
         self, request: p4runtime_pb2.SetForwardingPipelineConfigRequest | bytes, *, trusted: bool = True
     ) -> None:
         """Serve SetForwardingPipelineConfig; all or nothing."""
-        message = _parse(_SET, request)
+        message, config = _split_config(_bytes(request))
         with self._lock:
             self._check(message.device_id, trusted)
             if not trusted:
                 self._authorize(message.role, message.role_id, message.election_id, message.HasField("election_id"))
-            config = Config.of(message.config) if message.HasField("config") else None
             if (config is None) != (message.action == _SET.COMMIT) and message.action != _SET.UNSPECIFIED:
                 state = "missing" if config is None else "not asked for: the saved one is committed"
                 raise StatusError(Code.INVALID_ARGUMENT, f"the pipeline's configuration is {state}")
             match message.action:
-                case _SET.VERIFY:
-                    self._verify(config)[0].switch.close()
-                case _SET.VERIFY_AND_SAVE:
-                    verified = self._verify(config)
-                    self._drop_saved()
-                    self._saved = verified
-                case _SET.VERIFY_AND_COMMIT:
-                    self._commit(*self._verify(config), keep=False)
                 case _SET.COMMIT:
                     self._commit_saved()
-                case _SET.RECONCILE_AND_COMMIT:
+                case _SET.VERIFY if config:
+                    self._verify(config)
+                case _SET.VERIFY_AND_SAVE if config:
+                    library = self._verify(config)
+                    self._drop_saved()
+                    self._saved = self._stand_in(config, library), library
+                case _SET.VERIFY_AND_COMMIT if config:
+                    library = self._verify(config)
+                    self._drop_saved()
+                    self._commit(config, library, None)
+                case _SET.RECONCILE_AND_COMMIT if config:
                     self._reconcile(config)
                 case _:
                     raise StatusError(Code.INVALID_ARGUMENT, "the action is missing")
@@ -172,70 +174,74 @@ class Endpoint:
             pipeline.close()
             pipeline.switch.close()
 
-    def _verify(self, config: Config | None) -> tuple[Pipeline, Path]:
-        """Build the program and bind it on a stand-in switch: what works there works here."""
-        assert config is not None
+    def _verify(self, config: Config) -> Path:
+        """Build a configuration's program and bind it on a stand-in switch: what works there works here."""
+        with _building:
+            try:
+                library = _build(_device_data(config.device))
+                self._stand_in(config, library).switch.close()
+            except SwitchError as error:
+                raise StatusError(Code.INVALID_ARGUMENT, str(error)) from error
+        return library
+
+    def _stand_in(self, config: Config, library: Path) -> Pipeline:
+        """Return the pipeline on a switch of its own, without ports, that only holds entries."""
+        switch = type(self.switch)(f"{self.switch.name} (saved)", self.switch.device_id, frames=STAND_IN_FRAMES)
         try:
-            library = _build(_device_data(config.device))
-        except SwitchError as error:
-            raise StatusError(Code.INVALID_ARGUMENT, str(error)) from error
-        stand_in = type(self.switch)(f"{self.switch.name} (verify)", self.switch.device_id, frames=STAND_IN_FRAMES)
-        try:
-            stand_in.load_library(library)
-            replication = Replication(engine(), None, self._cpu_port)
-            return Pipeline(config, stand_in, self.switch, replication), library
-        except SwitchError as error:
-            stand_in.close()
-            raise StatusError(Code.INVALID_ARGUMENT, str(error)) from error
-        except StatusError:
-            stand_in.close()
+            switch.load_library(library)
+            return Pipeline(config, switch, self.switch, Replication(engine(), None, self._cpu_port))
+        except BaseException:
+            switch.close()
             raise
 
-    def _commit(self, verified: Pipeline, library: Path, *, keep: bool) -> None:
-        """Load a verified program for real; with `keep` the stand-in's entries come along."""
+    def _commit(self, config: Config, library: Path, saved: Pipeline | None) -> None:
+        """Load a verified program for real, with what the saved pipeline holds, if there is one."""
         try:
             with self.switch.locked():
                 if self._committed:
                     self._committed.close()
                     self._committed = None
                 self.switch.load_library(library)
-                pipeline = Pipeline(verified.config, self.switch, self.switch, self._replication)
-                if keep:
-                    verified.copy_to(pipeline)
+                pipeline = Pipeline(config, self.switch, self.switch, self._replication)
+                if saved:
+                    saved.copy_to(pipeline)
                 self._committed = pipeline
                 self._apply_depth_register()
-            if verified.replication is not self._replication:
-                self._replication.replace(verified.replication)
         except SwitchError as error:
             raise StatusError(Code.INTERNAL, str(error)) from error
-        finally:
-            verified.close()
-            verified.switch.close()
+        if saved is None:
+            self._replication.clear()
+        elif saved.replication is not self._replication:
+            self._replication.replace(saved.replication)
 
     def _commit_saved(self) -> None:
         if not self._saved:
             raise StatusError(Code.NOT_FOUND, "no pipeline is saved")
-        (pipeline, library), self._saved = self._saved, None
-        self._commit(pipeline, library, keep=True)
+        saved, library = self._saved
+        self._commit(saved.config, library, saved)
+        self._drop_saved()
 
-    def _reconcile(self, config: Config | None) -> None:
-        assert config is not None
+    def _reconcile(self, config: Config) -> None:
         current = self._committed if self._committed and self._committed.is_current else None
         if current and (current.config.p4info, current.config.device) == (config.p4info, config.device):
             current.config = config
             self._drop_saved()
             return
-        verified, library = self._verify(config)
+        library = self._verify(config)
+        saved = self._stand_in(config, library)
         try:
+            saved.replication = self._replication
             if current:
-                current.copy_to(verified)
-                verified.replication = self._replication
-        except StatusError as error:
-            verified.close()
-            verified.switch.close()
-            raise StatusError(Code.INVALID_ARGUMENT, f"the entries cannot be kept: {error.message}") from error
-        self._drop_saved()
-        self._commit(verified, library, keep=True)
+                try:
+                    current.copy_to(saved)
+                except StatusError as error:
+                    reason = f"the entries cannot be kept: {error.message}"
+                    raise StatusError(Code.INVALID_ARGUMENT, reason) from error
+            self._drop_saved()
+            self._commit(config, library, saved)
+        finally:
+            saved.close()
+            saved.switch.close()
 
     def _cpu_port(self) -> int | None:
         return next((port for port in range(512) if self.switch.port_kind(port) == "cpu"), None)
@@ -370,32 +376,37 @@ def _device(request: bytes) -> int:
     return int(device_id[0])
 
 
+def _split_config(request: bytes) -> tuple[Any, Config | None]:
+    """Return a SetForwardingPipelineConfigRequest without its configuration (field 5), and that."""
+    rest: list[bytes] = []
+    config: bytes | None = None
+    try:
+        for number, value in wire.fields(request):
+            if isinstance(value, int):
+                rest.append(wire.number(number, value))
+            elif number == 5:
+                config = (config or b"") + value
+            else:
+                rest.append(wire.data(number, value))
+    except ValueError as error:
+        raise StatusError(Code.INVALID_ARGUMENT, f"the request is not a valid message: {error}") from error
+    return _parse(_SET, b"".join(rest)), None if config is None else Config.of(config)
+
+
 def _device_data(config: bytes) -> bytes:
     """Return the JSON of a device configuration: bare, or in the P4DeviceConfig message of old clients (field 3)."""
-    if config.lstrip()[:1] == b"{" or not config:
-        return config
-    place = 0
-    with contextlib.suppress(IndexError):
-        while place < len(config):
-            key, place = _varint(config, place)
-            length, place = _varint(config, place)
-            if key & 7 == 2:
-                if key >> 3 == 3:
-                    return config[place : place + length]
-                place += length
-            elif key & 7:
-                break
+    if config.lstrip()[:1] != b"{":
+        with contextlib.suppress(ValueError):
+            for number, value in wire.fields(config):
+                if number == 3 and isinstance(value, bytes):
+                    return value
     return config
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while data[place] & 0x80:
-        value |= (data[place] & 0x7F) << shift
-        place, shift = place + 1, shift + 7
-    return value | data[place] << shift, place + 1
+_building = threading.Lock()  # switches that are given the same program at once build it once
 
 
+@lru_cache(maxsize=8)
 def _build(config: bytes) -> Path:
     with tempfile.TemporaryDirectory(prefix="softswitch-") as scratch:
         path = Path(scratch) / "config.json"

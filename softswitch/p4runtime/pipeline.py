@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import text_format
@@ -14,9 +16,10 @@ from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
 
 from softswitch.native import engine
+from softswitch.p4runtime import wire
 from softswitch.p4runtime.digests import Digests
 from softswitch.p4runtime.native import ffi, p4runtime
-from softswitch.p4runtime.p4info import bind
+from softswitch.p4runtime.p4info import Binding, bind
 from softswitch.p4runtime.replication import Replication
 from softswitch.p4runtime.status import Code, StatusError, batch_error
 
@@ -37,20 +40,55 @@ class Config:
     cookie: int | None = None
 
     @classmethod
-    def of(cls, message: p4runtime_pb2.ForwardingPipelineConfig) -> Config:
-        """Take a message apart."""
-        cookie = message.cookie.cookie if message.HasField("cookie") else None
-        return cls(message.p4info.SerializeToString(), message.p4_device_config, cookie)
+    def of(cls, message: bytes) -> Config:
+        """Take a serialized message apart, without parsing its P4Info; raises StatusError."""
+        p4info, device, cookie = b"", b"", None
+        try:
+            for number, value in wire.fields(message):
+                match number, value:
+                    case 1, bytes():
+                        p4info += value  # protobuf merges a message that comes in pieces
+                    case 2, bytes():
+                        device = value
+                    case 3, bytes():
+                        cookie = next((each for field, each in wire.fields(value) if field == 1), 0)
+        except ValueError as error:
+            raise StatusError(Code.INVALID_ARGUMENT, f"the configuration is not a valid message: {error}") from error
+        return cls(p4info, device, cookie if cookie is None else int(cookie))
 
     @classmethod
     def of_files(cls, p4info_text: str, device: bytes) -> Config:
-        """Take P4Info in text format, as p4c writes it, and BMv2 JSON."""
-        message = p4info_pb2.P4Info()
+        """Take P4Info in text format, as p4c writes it, and BMv2 JSON; raises StatusError."""
+        return cls(_p4info_of_text(p4info_text), device)
+
+
+@lru_cache(maxsize=8)
+def _p4info_of_text(text: str) -> bytes:
+    message = p4info_pb2.P4Info()
+    try:
+        text_format.Parse(text, message, allow_unknown_field=True)
+    except text_format.ParseError as error:
+        raise StatusError(Code.INVALID_ARGUMENT, f"P4Info: {error}") from error
+    return bytes(message.SerializeToString())
+
+
+_bindings: OrderedDict[tuple[bytes, bytes], Binding] = OrderedDict()
+_BINDINGS = 8
+
+
+def binding_of(config: Config, switch: Switch) -> Binding:
+    """Bind a configuration to the program that a switch has loaded, once for all switches that run it."""
+    key = (config.p4info, config.device)
+    if key not in _bindings:
         try:
-            text_format.Parse(p4info_text, message, allow_unknown_field=True)
-        except text_format.ParseError as error:
+            p4info = p4info_pb2.P4Info.FromString(config.p4info)
+        except DecodeError as error:
             raise StatusError(Code.INVALID_ARGUMENT, f"P4Info: {error}") from error
-        return cls(message.SerializeToString(), device)
+        binding = bind(p4info, switch.objects, engine())
+        while len(_bindings) >= _BINDINGS:
+            _bindings.popitem(last=False)
+        _bindings[key] = binding
+    return _bindings[key]
 
 
 class Pipeline:
@@ -66,11 +104,7 @@ class Pipeline:
         self.replication = replication
         self._lib = p4runtime()
         self._state = switch.state
-        try:
-            p4info = p4info_pb2.P4Info.FromString(config.p4info)
-        except DecodeError as error:
-            raise StatusError(Code.INVALID_ARGUMENT, f"P4Info: {error}") from error
-        self._binding = bind(p4info, switch.objects, engine())
+        self._binding = binding_of(config, switch)
         self.packet_in, self.packet_out = self._binding.packet_in, self._binding.packet_out
         self.digests = Digests(self._binding.digests)
         session = self._lib.p4rt_open(switch.handle, ports.handle, self._binding.schema)

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that has one of everything P4Runtime can reach, as BMv2 JSON and P4Info.
 
-It is written here so that no P4 compiler is needed. Its tables are applied one after the other; `forward` sets the egress port, so the last hit decides.
+It is written here so that no P4 compiler is needed. Its tables are applied one after the other;
+`forward` sets the egress port, so the last hit decides.
 """
 
 from __future__ import annotations
