@@ -24,6 +24,7 @@ from softswitch.switch import CLASSES, depth_shift
 
 SERVICE = "gradlane.softswitch.v1.Control"
 PORTS = 512
+DEFAULT_QUEUE = QueueSettings(packets=256)  # the engine's, until it is told otherwise
 
 
 @dataclass
@@ -31,7 +32,7 @@ class PortNote:
     """What a port was told, for those who ask."""
 
     interface: str = ""
-    queues: list[QueueSettings] = field(default_factory=lambda: [QueueSettings()] * CLASSES)
+    queues: list[QueueSettings] = field(default_factory=lambda: [DEFAULT_QUEUE] * CLASSES)
     capture: str = ""
 
 
