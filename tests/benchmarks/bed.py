@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -101,8 +102,9 @@ class Bed:
 
 @contextlib.contextmanager
 def test_bed() -> Iterator[Bed]:
-    """Lay a bed of a name of its own, and always remove it."""
+    """Lay a bed of a name of its own, and always remove it, on SIGTERM too."""
     bed = Bed(f"glbench{os.getpid()}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         bed.lay()
         yield bed

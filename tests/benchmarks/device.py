@@ -29,6 +29,7 @@ def main(engine: str, program: str, a: str, b: str) -> None:
             case "raw", _, kind:
                 forward = bench().forward_xdp if kind == "xdp" else bench().forward_packet
                 threading.Thread(target=lambda: forward(a.encode(), b.encode()), daemon=True).start()
+                stack.callback(os._exit, 0)  # the thread never returns
             case "softswitch", _, kind:
                 switch = stack.enter_context(Switch())
                 PROGRAMS[program].install(switch)

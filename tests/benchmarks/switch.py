@@ -47,6 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sizes", type=int, nargs="+", default=[64, 256, 1000, 1400])
     parser.add_argument("--programs", nargs="+", default=list(PROGRAMS), choices=list(PROGRAMS))
     parser.add_argument("--engines", nargs="+", default=list(ENGINES))
+    parser.add_argument("--output", type=Path, default=OUTPUT)
     options = parser.parse_args(arguments)
     if os.geteuid():
         print("the switch benchmark makes network namespaces: run it as root", file=sys.stderr)
@@ -78,8 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
         for program, size in product(programs, options.sizes)
     }
     result = summary(found, alone)
-    OUTPUT.parent.mkdir(parents=True, exist_ok=True)
-    OUTPUT.write_text(json.dumps(result, indent=1) + "\n")
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(result, indent=1) + "\n")
     print_table(result)
     return 0
 

@@ -136,12 +136,12 @@ int tester_run(struct tester *tester, const uint8_t *frames, uint32_t frame_coun
         messages[i].msg_hdr.msg_iov = &vectors[i];
         messages[i].msg_hdr.msg_iovlen = 1;
     }
-    uint64_t start = now(CLOCK_MONOTONIC), wanted = (uint64_t)(rate * seconds), last = start;
-    for (uint64_t n = 0; n < wanted;) {
+    uint64_t begin = now(CLOCK_MONOTONIC), start = begin, last = begin, wanted = (uint64_t)(rate * seconds);
+    for (uint64_t n = 0; n < wanted && last - begin < (uint64_t)(seconds * 3e9);) {
         uint64_t due = start + (uint64_t)((double)n * 1e9 / rate);
         while ((last = now(CLOCK_MONOTONIC)) < due)
             drain(tester, mark_offset, trial);
-        /* A tester that was held up does not catch up in one flood: the time is lost, and the rate told. */
+        /* A tester that was held up does not catch up in one flood: the time is lost, and the mean rate tells. */
         if (last > due + 1000000)
             start += last - due;
         struct mark mark = {MARK, tester->trial, now(CLOCK_REALTIME)};
@@ -157,7 +157,7 @@ int tester_run(struct tester *tester, const uint8_t *frames, uint32_t frame_coun
         n += burst;
         drain(tester, mark_offset, trial);
     }
-    trial->sending_ns = last - start + 1;
+    trial->sending_ns = last - begin + 1;
     uint64_t quiet = now(CLOCK_MONOTONIC) + 100000000u;
     for (uint64_t before = trial->received; now(CLOCK_MONOTONIC) < quiet && trial->received < trial->sent;) {
         drain(tester, mark_offset, trial);

@@ -141,6 +141,31 @@ def frame_of(number: int, length: int = 100) -> bytes:
     return b"\xff" * 6 + b"\x02\0\0\0\0\x01" + b"\x08\0" + number.to_bytes(4, "big") + bytes(length - 18)
 
 
+def test_two_switches_share_one_cable(cables, switch: Switch, program: Path) -> None:
+    near, far = cables
+    inner, outer = f"{near.here}x", f"{near.here}y"
+    ip("link", "add", inner, "type", "veth", "peer", "name", outer)
+    try:
+        for end in (inner, outer):
+            Path(f"/proc/sys/net/ipv6/conf/{end}/disable_ipv6").write_text("1")
+            ip("link", "set", end, "up")
+        with Switch("s2", 2) as second:
+            second.load_library(program)
+            second.start()
+            switch.add_port(1, near.here)
+            switch.add_port(2, inner)
+            second.add_port(1, outer)
+            second.add_port(2, far.here)
+            for number in range(1000):
+                near.host.send(frame_of(number))
+                assert receive(far.host) == frame_of(number)
+            far.host.send(frame_of(7))
+            assert receive(near.host) == frame_of(7)
+            assert {switch.port_kind(2), second.port_kind(1)} == {"xdp"}
+    finally:
+        ip("link", "delete", inner)
+
+
 def no_xdp_here(interface: str) -> bool:
     return "xdp" not in ip("-d", "link", "show", "dev", interface)
 
