@@ -63,7 +63,8 @@ def build() -> Path:
 
 
 @cache
-def _library() -> tuple[cffi.FFI, Any]:
+def load() -> tuple[cffi.FFI, Any]:
+    """Return the library, building it if need be; call it before time counts, since it takes a tenth of a second."""
     ffi = cffi.FFI()
     ffi.cdef(DECLARATIONS)
     return ffi, ffi.dlopen(str(build()))
@@ -89,7 +90,7 @@ class Pace:
 
 def send(fd: int, packets: Packets, pace: Pace) -> None:
     """Send all packets on a connected socket, each when the pace says it is due. Raises OSError."""
-    ffi, library = _library()
+    ffi, library = load()
     state = ffi.new("struct pace *", vars(pace))
     sent = library.batch_send(
         fd,
@@ -116,7 +117,7 @@ class Receiver:
 
         A packet longer than the stride has its true length in `lengths`. Raises OSError.
         """
-        ffi, library = _library()
+        ffi, library = load()
         frames, lengths = self._packets.frames, self._packets.lengths
         taken = library.batch_receive(
             self._fd,

@@ -82,6 +82,7 @@ def run(settings: ReceiverSettings) -> ReceiverReport:
     gradient = streams[0].gradient
     verifier: Verifier = GradientVerifier(streams) if gradient else FrameVerifier(streams, settings.rounds)
     arrivals, first, last, stop = [np.zeros(0, ARRIVAL)], 0.0, 0.0, 0.0
+    native.load()
     with open_socket(settings, gradient) as source:
         receiver = native.Receiver(source.fileno(), verifier.stride)
         print("ready", flush=True)

@@ -79,6 +79,7 @@ def run(settings: SenderSettings) -> SenderReport | None:
     stream = Stream.load(Path(settings.stream))
     overhead = FRAME_OVERHEAD[6 if ":" in settings.destination else 4] if stream.gradient else 0
     pace = native.Pace(settings.rate, settings.line_rate, overhead, settings.burst)
+    native.load()
     with open_socket(settings, stream) as out:
         print("ready", flush=True)
         start = sys.stdin.readline()
