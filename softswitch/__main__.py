@@ -115,7 +115,8 @@ def settings_of(options: argparse.Namespace) -> list[object]:
     limits = dict(_pairs(options.queue_depth.split(","), "=", "--queue-depth")) if options.queue_depth else {}
     if not set(limits) <= {"packets", "bytes"}:
         raise SettingsError("--queue-depth: packets=N,bytes=N")
-    queue = settings.QueueSettings(**{name: _number(value, "--queue-depth") for name, value in limits.items()})
+    depths = {name: _number(value, "--queue-depth") for name, value in limits.items()}
+    queue = settings.QueueSettings(**depths) if depths else None
     ports = tuple(
         settings.PortSettings(number, interface, rates.get(number, 0), queue, options.port_kind)
         for number, interface in ((_number(left, "-i"), right) for left, right in _pairs(options.interface, "@", "-i"))

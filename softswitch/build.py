@@ -77,7 +77,7 @@ def compiler_command() -> list[str]:
 
 @lru_cache(maxsize=8)
 def _compiler_identity(command: tuple[str, ...]) -> str:
-    result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False, env=_environment())
     return f"{result.stdout.partition(chr(10))[0]} {_processor()}"
 
 
@@ -139,6 +139,11 @@ def library(
     return target
 
 
+def _environment() -> dict[str, str]:
+    """Return the environment for the compiler: without the sanitizer's libraries that this process may run under."""
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+
+
 def _compile(
     command: list[str], options: list[str], sources: list[str], needs: list[Path], libraries: list[str], target: Path
 ) -> None:
@@ -149,7 +154,7 @@ def _compile(
             "-o", str(output), *sources, *(str(need) for need in needs), *libraries,
         ]  # fmt: skip
         try:
-            result = subprocess.run(line, capture_output=True, text=True, check=False)
+            result = subprocess.run(line, capture_output=True, text=True, check=False, env=_environment())
         except OSError as error:
             raise BuildError(f"cannot run {command[0]}: {error.strerror}") from error
         if result.returncode:

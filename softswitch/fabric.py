@@ -15,7 +15,7 @@ from softswitch.p4runtime.control import Control, PortNote
 from softswitch.p4runtime.endpoint import Endpoint
 from softswitch.p4runtime.server import SwitchServer
 from softswitch.p4runtime.status import StatusError
-from softswitch.settings import QueueSettings, SwitchSettings
+from softswitch.settings import SwitchSettings
 from softswitch.switch import Switch
 
 WORKERS = 4
@@ -51,7 +51,7 @@ class Served:
             self.control.notes[port.port] = PortNote(port.interface)
             if port.rate:
                 switch.set_rate(port.port, port.rate)
-            if port.queue != QueueSettings():
+            if port.queue is not None:
                 self.control.set_queue(port.port, None, port.queue)
             if settings.pcap is not None:
                 self.control.start_capture(port.port, Path(settings.pcap) / f"{port.interface}.pcap")

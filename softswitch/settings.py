@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -26,12 +26,12 @@ class QueueSettings:
 
 @dataclass(frozen=True)
 class PortSettings:
-    """A port: its number, network interface, rate in bit/s (0: unlimited) and queues; kind auto, xdp or packet."""
+    """A port on a network interface: rate in bit/s (0: unlimited), queue limits (None: the engine's), kind auto, xdp or packet."""
 
     port: int
     interface: str
     rate: int = 0
-    queue: QueueSettings = field(default_factory=QueueSettings)
+    queue: QueueSettings | None = None
     kind: str = "auto"
 
 

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import threading
 from typing import Any
 
 import everything as e
@@ -472,3 +474,28 @@ def test_an_idle_entry_is_reported_once_per_timeout(switch: Switch, endpoint: En
 def test_elapsed_time_is_refused_where_there_is_no_timeout(endpoint: Endpoint) -> None:
     wanted = p4rt.TableEntry(table_id=e.EXACT, time_since_last_hit=p4rt.TableEntry.IdleTimeout())
     assert refused(lambda: read(endpoint, wanted)) == {0: Code.INVALID_ARGUMENT}
+
+
+def test_changes_while_packets_flow_lose_none_and_tear_none(switch: Switch, endpoint: Endpoint) -> None:
+    key = exact(1, 0x020000000001)
+    write(endpoint, INSERT, entry(e.EXACT, key, do=forward(3)))
+    requests = [p4rt.WriteRequest(updates=[update(MODIFY, entry(e.EXACT, key, do=forward(port)))]) for port in (3, 4)]
+    raw = [request.SerializeToString() for request in requests]
+    noise = bulk_inserts(2000)
+    over = threading.Event()
+
+    def change() -> None:
+        with contextlib.suppress(StatusError):
+            endpoint.write(noise)  # but for the key that is there already
+        while not over.is_set():
+            for request in raw:
+                endpoint.write(request)
+
+    writer = threading.Thread(target=change)
+    writer.start()
+    try:
+        left = [switch.inject(1, frame()) for _ in range(3000)]
+    finally:
+        over.set()
+        writer.join()
+    assert all(each in ([(3, frame())], [(4, frame())]) for each in left)
