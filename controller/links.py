@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import socket
 
-from topologies import kernel
 from topologies.model import Fabric
 
 
@@ -15,6 +14,8 @@ def failed_links(fabric: Fabric) -> frozenset[frozenset[str]]:
 
     A link whose interfaces are not of this machine's network namespace counts as whole: nothing is known of it.
     """
+    from topologies import kernel  # here, so that verbs that need no links do not wait for the netlink library
+
     here = {name for _, name in socket.if_nameindex()}
     ends = {
         link.ends: [fabric.interface(end.node, end.port) for end in (link.a, link.b) if not fabric.is_host(end.node)]

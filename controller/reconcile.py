@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from controller import policy as policies
 from controller.changes import Changes
@@ -30,6 +30,8 @@ from topologies import state as fabric_state
 from topologies.errors import FailureError, UsageError
 from topologies.routes import FailedLinks
 from topologies.state import RunningFabric
+
+INSTALL_DEADLINE_S: Final = 15.0  # nobody waits at a terminal, and a fabric's first moments are busy ones
 
 _log = logging.getLogger(__name__)
 
@@ -208,9 +210,9 @@ def install(state: RunningFabric | str | Path | None, policy: Policy | str | Pat
     it; without, they are in the report.
     """
     if isinstance(state, RunningFabric):
-        controller = Controller(state, fabric_state.path_in_use(), Program(Pipeline.load()))
+        controller = Controller(state, fabric_state.path_in_use(), Program(Pipeline.load()), INSTALL_DEADLINE_S)
     else:
-        controller = Controller.find(state)
+        controller = Controller.find(state, deadline=INSTALL_DEADLINE_S)
     report = controller.apply(policy if isinstance(policy, Policy) else policies.load(policy))
     if check:
         report.check()

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.live import Live
@@ -19,9 +19,11 @@ from rich.table import Table
 
 from controller.cli.common import DeadlineOption, JsonOption, StateOption, console, controller_of
 from controller.meter import Meter, PortRateView
-from controller.reroute import Rerouted, Rerouter
 from topologies.errors import FailureError
 from topologies.units import format_rate
+
+if TYPE_CHECKING:
+    from controller.reroute import Rerouted
 
 
 def add_to(app: typer.Typer) -> None:
@@ -80,6 +82,8 @@ def _ports_table(ports: list[PortRateView], errors: dict[str, str]) -> Table:
 
 def reroute(state: StateOption = None, deadline: DeadlineOption = 5.0, as_json: JsonOption = False) -> None:
     """Stay, and route around links and switches that fail; a switch that was started anew is given its state again."""
+    from controller.reroute import Rerouter  # here, so that other verbs do not wait for the netlink library
+
     controller = controller_of(state, deadline)
     ended = threading.Event()
     former = signal.signal(signal.SIGTERM, lambda *_: ended.set())
