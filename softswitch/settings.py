@@ -26,13 +26,13 @@ class QueueSettings:
 
 @dataclass(frozen=True)
 class PortSettings:
-    """A port on a network interface: rate in bit/s (0: unlimited), queue limits (None: the engine's), kind auto, xdp or packet."""
+    """A port on an interface: rate in bit/s (0: unlimited), queue limits (None: the engine's), and its kind."""
 
     port: int
     interface: str
     rate: int = 0
     queue: QueueSettings | None = None
-    kind: str = "auto"
+    kind: str = "auto"  # or xdp, or packet
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ import numpy as np
 from p4src.control import control_pb2 as messages
 from p4src.control.telemetry import CELL, LAYOUT
 from softswitch.errors import PortError, SwitchError
-from softswitch.native import engine, ffi
+from softswitch.native import engine
 from softswitch.p4runtime.endpoint import Endpoint
+from softswitch.p4runtime.native import ffi, p4runtime
 from softswitch.settings import DepthRegister, QueueSettings
 from softswitch.switch import CLASSES, depth_shift
 
@@ -101,7 +102,8 @@ class Control:
         return self.notes.setdefault(port, PortNote())
 
     def _present(self) -> list[int]:
-        return [port for port in range(PORTS - 1) if self._switch.port_kind(port) is not None]
+        ports = ffi().new("uint32_t[]", PORTS)
+        return list(ports[0 : p4runtime().ss_control_ports(self._switch.handle, ports)])
 
     # Calls, named as in the service.
 
@@ -163,15 +165,15 @@ class Control:
         return messages.SetDepthUnitResponse()
 
     def _telemetry(self, request: Any) -> Any:
-        types, lib, handle = ffi(), engine(), self._switch.handle
-        stats, drops = types.new("struct ss_port_stats *"), types.new("struct ss_drop_stats *")
-        packed = bytearray()
-        for port in self._present():
-            if lib.ss_port_stats(handle, port, stats) == 0:
-                packed += port.to_bytes(8, "little") + types.buffer(stats)[:]
-        lib.ss_drop_stats(handle, drops)
+        types, handle, ports = ffi(), self._switch.handle, self._present()
+        records, drops = types.new("struct ss_control_record[]", len(ports)), types.new("struct ss_drop_stats *")
+        filled = p4runtime().ss_control_telemetry(handle, ports, len(ports), records)
+        engine().ss_drop_stats(handle, drops)
         response = messages.TelemetryResponse(
-            time_ns=self._switch.now, layout=LAYOUT, ports=bytes(packed), drops=types.buffer(drops)[:]
+            time_ns=self._switch.now,
+            layout=LAYOUT,
+            ports=types.buffer(records, filled * types.sizeof("struct ss_control_record"))[:],
+            drops=types.buffer(drops)[:],
         )
         for name, cells in self._counters(set(request.counters)):
             response.counters.add(counter=name, cells=cells)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""The C side of P4Runtime: a library beside the engine's, with its declarations read from p4runtime.h."""
+"""The C side of P4Runtime and the control channel: a library beside the engine's, declared by its headers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from softswitch.build import RUNTIME, library, tables_library
 from softswitch.native import declarations, engine_library, sanitized
 from softswitch.native import ffi as engine_ffi
 
-SOURCES = ("p4runtime_session.c", "p4runtime_write.c", "p4runtime_read.c", "p4runtime_copy.c")
+HEADERS = ("p4runtime.h", "control.h")
+SOURCES = ("control.c", "p4runtime_session.c", "p4runtime_write.c", "p4runtime_read.c", "p4runtime_copy.c")
 
 
 def p4runtime_library() -> Path:
@@ -30,14 +31,15 @@ def p4runtime_library() -> Path:
 
 @lru_cache(maxsize=1)
 def ffi() -> FFI:
-    """Return the declarations of p4runtime.h, on those of the engine."""
+    """Return the declarations of the headers, on those of the engine."""
     interface = FFI()
     interface.include(engine_ffi())
-    interface.cdef(declarations(RUNTIME / "p4runtime.h"))
+    for header in HEADERS:
+        interface.cdef(declarations(RUNTIME / header))
     return interface
 
 
 @lru_cache(maxsize=1)
 def p4runtime() -> Any:
-    """Return the functions of p4runtime.h, and through the library those of engine.h and table.h."""
+    """Return the functions of the headers; those of engine.h and table.h are in `softswitch.native.engine`."""
     return ffi().dlopen(str(p4runtime_library()))
