@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -207,3 +208,38 @@ def test_a_signal_ends_everything_cleanly(tmp_path: Path, number: signal.Signals
         assert process.wait(DEADLINE_S) == 0
         with grpc.insecure_channel(addresses[1], options=OPTIONS) as channel, pytest.raises(grpc.RpcError):
             channel.unary_unary("/p4.v1.P4Runtime/Capabilities")(b"", timeout=5)
+
+
+def certificate(directory: Path, name: str, *more: str) -> tuple[Path, Path]:
+    """Make a key and a certificate with openssl; returns (certificate, key)."""
+    files = directory / f"{name}.pem", directory / f"{name}.key"
+    command_line = [
+        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+        "-subj", f"/CN={name}", "-out", str(files[0]), "-keyout", str(files[1]), *more,
+    ]  # fmt: skip
+    subprocess.run(command_line, check=True, capture_output=True)
+    return files
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not on PATH")
+def test_tls_serves_clients_that_prove_themselves(tmp_path: Path) -> None:
+    server = certificate(tmp_path, "localhost", "-addext", "subjectAltName=DNS:localhost")
+    client = certificate(tmp_path, "controller")
+    address = free_address().replace("127.0.0.1", "localhost")
+    flags = ["--grpc-server-ssl", "--grpc-server-cert", str(server[0]), "--grpc-server-key", str(server[1])]
+    mutual = ["--grpc-server-cacert", str(client[0]), "--grpc-server-with-client-auth"]
+
+    def answers(credentials: Any) -> bool:
+        with grpc.secure_channel(address, credentials, options=OPTIONS) as channel:
+            try:
+                channel.unary_unary("/p4.v1.P4Runtime/Capabilities")(b"", timeout=10)
+            except grpc.RpcError:
+                return False
+            return True
+
+    trusting = grpc.ssl_channel_credentials(server[0].read_bytes())
+    proving = grpc.ssl_channel_credentials(server[0].read_bytes(), client[1].read_bytes(), client[0].read_bytes())
+    with running("--no-p4", "--grpc-server-addr", address, *flags):
+        assert answers(trusting)
+    with running("--no-p4", "--grpc-server-addr", address, *flags, *mutual):
+        assert answers(proving) and not answers(trusting)
