@@ -154,8 +154,8 @@ def emit_header(layout: Layout, header: HeaderReference, base: str) -> list[str]
     lines = emit(before, base)
     lines.append(f"ss_put_bytes({base}, {offset}, {reference.code}, {reference.length} / 8);")
     if after:
-        lines += ["{", f"  uint8_t *q = {base} + {reference.length} / 8;"]
-        lines += ["  " + line for line in emit(after, "q")]
+        lines += ["{", f"  uint8_t *after = {base} + {reference.length} / 8;"]
+        lines += ["  " + line for line in emit(after, "after")]
         lines.append("}")
     return lines
 
@@ -172,8 +172,8 @@ def extract_header(layout: Layout, header: HeaderReference, base: str, varbit_bi
     lines.append(f"{reference.length} = (uint32_t){varbit_bits};")
     lines.append(f"ss_get_bytes({reference.code}, {base}, {offset}, {reference.length} / 8);")
     if after:
-        lines += ["{", f"  const uint8_t *q = {base} + {reference.length} / 8;"]
-        lines += ["  " + line for line in extract(after, "q")]
+        lines += ["{", f"  const uint8_t *after = {base} + {reference.length} / 8;"]
+        lines += ["  " + line for line in extract(after, "after")]
         lines.append("}")
     return lines
 
