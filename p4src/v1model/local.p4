@@ -36,7 +36,9 @@ control Local(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t
             parser_fault.apply(meta.fault, reason);
         }
 
-        if (hdr.packet_out.isValid()) {
+        if (reason != drop_reason_t.NONE) {
+            // nothing else matters
+        } else if (hdr.packet_out.isValid()) {
             if (hdr.packet_out.egress_port != SUBMIT_TO_INGRESS) {
                 settled = true;
                 egress_port = hdr.packet_out.egress_port;
@@ -44,7 +46,7 @@ control Local(inout headers_t hdr, inout metadata_t meta, in standard_metadata_t
                     reason = drop_reason_t.POLICY;
                 }
             }
-        } else if (reason == drop_reason_t.NONE) {
+        } else {
             if (hdr.arp.isValid()) {
                 arp_reply.apply(hdr.ethernet, hdr.arp, settled);
                 egress_port = standard_metadata.ingress_port;
