@@ -62,7 +62,8 @@ static void put_entry(struct p4rt_query *q, const struct p4rt_table *table, cons
 {
     size_t start = begin_entity(q);
     if (q->walk.kind == P4RT_TABLE)
-        p4rt_encode_entry(q->s, &q->out, P4RT_TABLE, table, entry, q->walk.parts);
+        p4rt_encode_entry(q->s, &q->out, P4RT_TABLE, table, entry,
+                          q->walk.parts & ~(table->supports_timeout ? 0u : P4RT_WITH_ELAPSED));
     else
         put_direct(q->s, &q->out, q->walk.kind, table, entry, false);
     wire_end(&q->out, start);
