@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from bmv2_json import EGRESS_SPEC, ERRORS, Json, ProgramBuilder, assign, call, field, header, hexstr, op, wrapped
+from bmv2_json import ERRORS, Json, ProgramBuilder, field, header, hexstr, op, wrapped
+from reports import PARSER_ERROR, add_report, reported
 
 from softswitch.objects import Objects
 from softswitch.switch import Switch
@@ -16,33 +17,6 @@ Load = Callable[..., Switch]
 
 def lookahead(offset: int, bits: int) -> Json:
     return {"type": "lookahead", "value": [offset, bits]}
-
-
-def with_report(program: ProgramBuilder, values: list[tuple[str, int, Json]]) -> None:
-    """Put a header with these values in front of every packet, and send it to port 1."""
-    program.header("report", [[name, bits] for name, bits, _ in values])
-    program.order.insert(0, program.order.pop())
-    program.action(
-        "report",
-        [],
-        call("add_header", header("report")),
-        *(assign(field("report", name), value) for name, _, value in values),
-        assign(EGRESS_SPEC, hexstr(1)),
-    )
-    program.run("report")
-
-
-def reported(switch: Switch, frame: bytes, sizes: list[int]) -> tuple[list[int], bytes]:
-    [(port, out)] = switch.inject(0, frame)
-    assert port == 1
-    values = []
-    for size in sizes:
-        values.append(int.from_bytes(out[:size], "big"))
-        out = out[size:]
-    return values, out
-
-
-PARSER_ERROR = ("error", 8, field("standard_metadata", "parser_error"))
 
 
 def mpls(size: int = 3) -> ProgramBuilder:
@@ -64,7 +38,7 @@ def test_a_stack_is_extracted_up_to_its_last_label(count: int, load: Load) -> No
     last = {"type": "stack_field", "value": ["labels", "value"]}
     size = op("size_stack", None, {"type": "header_stack", "value": "labels"})
     index = op("last_stack_index", None, {"type": "header_stack", "value": "labels"})
-    with_report(program, [PARSER_ERROR, ("last", 24, last), ("size", 8, size), ("index", 8, index)])
+    add_report(program, [PARSER_ERROR, ("last", 24, last), ("size", 8, size), ("index", 8, index)])
     switch = load(program)
     labels = b"".join((2 * (10 + i) + (i == count - 1)).to_bytes(3, "big") for i in range(count))
     values, rest = reported(switch, labels + b"payload", [1, 3, 1, 1])
@@ -74,7 +48,7 @@ def test_a_stack_is_extracted_up_to_its_last_label(count: int, load: Load) -> No
 
 def test_a_stack_that_overflows_is_an_error_and_the_rest_is_payload(load: Load) -> None:
     program = mpls(2)
-    with_report(program, [PARSER_ERROR])
+    add_report(program, [PARSER_ERROR])
     switch = load(program)
     frame = bytes.fromhex("000002 000004 000006 000009") + b"x"
     values, rest = reported(switch, frame, [1])
@@ -88,19 +62,15 @@ def option(load: Load, before: int = 4, after: int = 4) -> Switch:
     program.header(
         "option", [["length", before], ["data", "*"], ["tail", after]], max_length=(before + after) // 8 + 6
     )
-    bits = op("&", op("<<", lookahead_field(before), hexstr(3)), hexstr(0xFFFF))
+    bits = op("&", op("<<", field("meta", "length"), hexstr(3)), hexstr(0xFFFF))
     program.metadata([["length", before]])
     program.state(
         "start",
         {"op": "set", "parameters": [field("meta", "length"), lookahead(0, before)]},
         {"op": "extract_VL", "parameters": [{"type": "regular", "value": "option"}, wrapped(bits)]},
     )
-    with_report(program, [PARSER_ERROR, ("tail", after, field("option", "tail")), ("pad", -after % 8 or 8, hexstr(0))])
+    add_report(program, [PARSER_ERROR, ("tail", after, field("option", "tail")), ("pad", -after % 8 or 8, hexstr(0))])
     return load(program)
-
-
-def lookahead_field(bits: int) -> Json:
-    return field("meta", "length")
 
 
 @pytest.mark.parametrize(("before", "after"), [(4, 4), (8, 8), (3, 13)])
@@ -143,7 +113,7 @@ def test_a_varbit_of_no_whole_bytes_is_an_error(load: Load) -> None:
         {"op": "set", "parameters": [field("meta", "bits"), lookahead(0, 8)]},
         {"op": "extract_VL", "parameters": [{"type": "regular", "value": "option"}, wrapped(field("meta", "bits"))]},
     )
-    with_report(program, [PARSER_ERROR])
+    add_report(program, [PARSER_ERROR])
     values, _ = reported(load(program), bytes([12]) + bytes(9), [1])
     assert values == [ERRORS.index("ParserInvalidArgument")]
 
@@ -159,7 +129,7 @@ def test_lookahead_leaves_the_packet_where_it_is(load: Load) -> None:
         cases=[("0x0a", None, "take")],
     )
     program.state("take", program.extract("one"))
-    with_report(program, [PARSER_ERROR, ("seen", 16, field("meta", "seen")), ("a", 8, field("one", "a"))])
+    add_report(program, [PARSER_ERROR, ("seen", 16, field("meta", "seen")), ("a", 8, field("one", "a"))])
     switch = load(program)
     assert reported(switch, bytes.fromhex("abcd"), [1, 2, 1]) == ([0, 0xBCD, 0xAB], bytes.fromhex("abcd"))
     assert reported(switch, bytes.fromhex("bbcd"), [1, 2, 1]) == ([0, 0xBCD, 0], bytes.fromhex("bbcd"))
@@ -171,7 +141,7 @@ def test_advance_skips_bytes_for_good(load: Load) -> None:
     program = ProgramBuilder()
     program.header("one", [["a", 8]])
     program.state("start", {"op": "advance", "parameters": [hexstr(16)]}, program.extract("one"))
-    with_report(program, [PARSER_ERROR, ("a", 8, field("one", "a"))])
+    add_report(program, [PARSER_ERROR, ("a", 8, field("one", "a"))])
     switch = load(program)
     assert reported(switch, bytes.fromhex("11223344"), [1, 1]) == ([0, 0x33], bytes.fromhex("3344"))
     assert reported(switch, b"\x11", [1, 1]) == ([ERRORS.index("PacketTooShort"), 0], b"\x11")
@@ -185,7 +155,7 @@ def test_advance_by_no_whole_bytes_is_an_error(load: Load) -> None:
         {"op": "set", "parameters": [field("meta", "bits"), lookahead(0, 8)]},
         {"op": "advance", "parameters": [field("meta", "bits")]},
     )
-    with_report(program, [PARSER_ERROR])
+    add_report(program, [PARSER_ERROR])
     switch = load(program)
     assert reported(switch, bytes([8, 1]), [1]) == ([0], bytes([1]))
     assert reported(switch, bytes([9, 1]), [1]) == ([ERRORS.index("ParserInvalidArgument")], bytes([9, 1]))
@@ -202,7 +172,7 @@ def test_verify_raises_the_error_it_names_and_ends_parsing(load: Load) -> None:
         {"op": "verify", "parameters": [op(">", field("one", "a"), hexstr(5)), hexstr(42)]},
         program.extract("two"),
     )
-    with_report(program, [PARSER_ERROR, ("b", 8, field("two", "b"))])
+    add_report(program, [PARSER_ERROR, ("b", 8, field("two", "b"))])
     switch = load(program)
     assert reported(switch, bytes([6, 7]), [1, 1])[0] == [0, 7]
     assert reported(switch, bytes([5, 7]), [1, 1]) == ([42, 0], bytes([5, 7]))
@@ -212,7 +182,7 @@ def test_a_parser_that_goes_in_circles_ends_with_an_error(load: Load) -> None:
     program = ProgramBuilder()
     program.state("start", default="again")
     program.state("again", default="start")
-    with_report(program, [PARSER_ERROR])
+    add_report(program, [PARSER_ERROR])
     assert reported(load(program), b"x", [1]) == ([ERRORS.index("ParserTimeout")], b"x")
 
 
@@ -234,7 +204,7 @@ def test_select_tries_masks_and_several_keys_in_order(load: Load) -> None:
     )
     for number, name in enumerate(names):
         program.state(name, {"op": "set", "parameters": [field("meta", "state"), hexstr(number)]})
-    with_report(program, [("state", 8, field("meta", "state"))])
+    add_report(program, [("state", 8, field("meta", "state"))])
     switch = load(program)
     for frame, state in (("1abc", 0), ("1abd", 1), ("1bbc", 2), ("2abc", 3)):
         assert reported(switch, bytes.fromhex(frame), [1])[0] == [state], frame
@@ -252,7 +222,7 @@ def test_a_value_set_is_empty_until_the_control_plane_fills_it(load: Load) -> No
         cases=[("set", None, "hit")],
     )
     program.state("hit", {"op": "set", "parameters": [field("meta", "hit"), hexstr(1)]})
-    with_report(program, [("hit", 8, field("meta", "hit"))])
+    add_report(program, [("hit", 8, field("meta", "hit"))])
     switch = load(program)
 
     def hits() -> list[int]:
@@ -289,7 +259,7 @@ def union_program(load: Load) -> Switch:
     program.state("word", program.extract("u.word"))
     program.state("both", program.extract("u.byte"), program.extract("u.word"))
     valid: Any = {"type": "header_union", "value": "u"}
-    with_report(
+    add_report(
         program,
         [
             ("byte", 8, op("b2d", None, op("valid", None, header("u.byte")))),
@@ -314,7 +284,7 @@ def test_fields_of_a_header_that_was_not_parsed_are_zero(load: Load) -> None:
     program.header("one", [["a", 16], ["b", 128]])
     program.state("start", key=[lookahead(0, 8)], cases=[("0x01", "one")])
     program.state("one", program.extract("one"))
-    with_report(program, [("a", 16, field("one", "a")), ("b", 128, field("one", "b"))])
+    add_report(program, [("a", 16, field("one", "a")), ("b", 128, field("one", "b"))])
     switch = load(program)
     full = bytes([1]) + bytes(range(2, 19))
     assert reported(switch, full, [2, 16])[0] == [0x0102, int.from_bytes(full[2:], "big")]
