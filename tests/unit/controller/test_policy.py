@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+import topologies
 from controller import policy
+from controller.compiler import compile_policy
 from controller.policy import Policy
 from controller.quantities import parse_classes, parse_depth
 from topologies.errors import UsageError
@@ -157,6 +160,17 @@ def test_a_job_is_found_by_name_or_number() -> None:
     assert (loaded.job_id("mnist"), loaded.job_id("9")) == (7, 9)
     with pytest.raises(UsageError, match="names no job 'cifar'"):
         loaded.job_id("cifar")
+
+
+def test_the_example_in_the_docs_is_valid_and_fits_the_default_fabric() -> None:
+    document = Path(__file__).parents[3] / "docs" / "policy.md"
+    example = document.read_text().split("```yaml\n")[1].split("```")[0]
+    assert compile_policy(policy.loads(example, document), topologies.load("leaf_spine"))
+
+
+def test_every_policy_that_ships_is_listed_in_the_docs() -> None:
+    document = (Path(__file__).parents[3] / "docs" / "policy.md").read_text()
+    assert all(f"| `{name}`" in document for name in SHIPPED)
 
 
 def test_the_json_schema_names_every_top_level_field() -> None:
