@@ -46,6 +46,11 @@ class Served:
             switch.set_cpu_port(settings.cpu_port)
         switch.set_drop_port(settings.drop_port)
         switch.set_queues(settings.queues)
+        if settings.pcap is not None:
+            try:
+                Path(settings.pcap).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SwitchError(f"{settings.name}: {settings.pcap}: {error.strerror}") from error
         for port in settings.ports:
             switch.add_port(port.port, port.interface, port.kind)
             self.control.notes[port.port] = PortNote(port.interface)
