@@ -61,7 +61,9 @@ class History:
         """Hold the fabric's lock: one process applies at a time. Raises FailureError if another does, for `wait`."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            self._share(self.folder)
             lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._share(self.folder / "lock")
         except OSError as error:
             raise FailureError(f"cannot keep the policy's history in {self.folder}: {error.strerror}") from None
         try:
@@ -101,6 +103,12 @@ class History:
             raise UsageError(f"there is no revision {number}; there are {', '.join(map(str, revisions)) or 'none'}")
         return revisions[number]
 
+    def _share(self, path: Path) -> None:
+        """Give what root made to the owner of the folder around, so that a fabric under sudo is steered without it."""
+        if os.geteuid() == 0:
+            owner = self.folder.parent.stat()
+            os.chown(path, owner.st_uid, owner.st_gid)
+
     def add(self, policy: Policy, note: str = "", failed: tuple[str, ...] = ()) -> Revision:
         """Write a new revision and return it."""
         numbers = [int(file.stem) for file in self.folder.glob("[0-9]*.json") if file.stem.isdecimal()]
@@ -114,6 +122,7 @@ class History:
             draft = file.with_suffix(f".{os.getpid()}")
             draft.write_text(json.dumps(revision.as_dict(), indent=1) + "\n", encoding="utf-8")
             draft.replace(file)
+            self._share(file)
         except OSError as error:
             raise FailureError(f"cannot keep the policy's history in {self.folder}: {error.strerror}") from None
         return revision

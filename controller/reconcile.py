@@ -22,6 +22,7 @@ from controller.compiler import DesiredState, Target, compile_policy
 from controller.device import Applied, Device, Program
 from controller.fleet import on_each
 from controller.history import History, Revision
+from controller.links import failed_links
 from controller.p4rt.client import DEADLINE_S, Connection
 from controller.p4rt.pipeline import Pipeline
 from controller.policy import Policy
@@ -129,16 +130,17 @@ class Controller:
             connection.close()
             raise
 
-    def compile(self, policy: Policy, failed: FailedLinks = ()) -> dict[str, DesiredState]:
-        """Return what every switch should hold under `policy`, around links that carry nothing."""
-        return compile_policy(policy, self.running.fabric, self.targets, failed)
+    def compile(self, policy: Policy, failed: FailedLinks | None = ()) -> dict[str, DesiredState]:
+        """Return what every switch should hold under `policy`, around `failed` links (None: those down right now)."""
+        around = failed_links(self.running.fabric) if failed is None else failed
+        return compile_policy(policy, self.running.fabric, self.targets, around)
 
     def former(self) -> dict[str, DesiredState]:
         """Return what every switch was given last; empty if that was nothing."""
         current = self.history.current()
         return {} if current is None else self.compile(current.policy)
 
-    def plan(self, policy: Policy, failed: FailedLinks = ()) -> dict[str, Changes | FailureError]:
+    def plan(self, policy: Policy, failed: FailedLinks | None = None) -> dict[str, Changes | FailureError]:
         """Return what applying `policy` would change on every switch, or why it cannot be told."""
         desired = self.compile(policy, failed)
         former = self.former()
@@ -149,9 +151,10 @@ class Controller:
 
         return on_each(self.running.switches, work)
 
-    def apply(self, policy: Policy, failed: FailedLinks = (), *, note: str = "") -> Report:
+    def apply(self, policy: Policy, failed: FailedLinks | None = None, *, note: str = "") -> Report:
         """Apply `policy` to every switch and keep it in the history, unless it is the current one already.
 
+        Routes go around `failed` links (None: those that are down right now).
         Raises UsageError for a policy that does not fit the fabric, before any switch is touched; what goes wrong on
         a switch is in the report.
         """
@@ -196,7 +199,7 @@ class Controller:
 
         return [name for name, has_it in on_each(self.running.switches, work).items() if has_it is False][:1]
 
-    def rollback(self, to: int | None = None, failed: FailedLinks = ()) -> Report:
+    def rollback(self, to: int | None = None, failed: FailedLinks | None = None) -> Report:
         """Apply the policy before the current one again, or that of revision `to`."""
         revision = self.history.before_current() if to is None else self.history.revision(to)
         return self.apply(revision.policy, failed, note=f"rollback to {revision.number}")

@@ -25,7 +25,6 @@ from controller.cli.common import (
 )
 from controller.compiler import DesiredState, compile_policy
 from controller.history import Revision
-from controller.links import failed_links
 from controller.p4rt.entities import TableEntry
 from controller.p4rt.wire import UpdateKind
 from controller.policy import Policy
@@ -88,7 +87,7 @@ def plan(
     """Show what applying a policy would change, and change nothing."""
     controller = controller_of(state, deadline)
     policy = _chosen(controller, name)
-    plans = controller.plan(policy, failed_links(controller.running.fabric))
+    plans = controller.plan(policy)
     if as_json:
         print_json(
             {
@@ -130,7 +129,7 @@ def apply(
 ) -> None:
     """Bring every switch to a policy and read it back; a switch that refuses is given back what it held."""
     controller = controller_of(state, deadline)
-    report = controller.apply(_chosen(controller, name), failed_links(controller.running.fabric))
+    report = controller.apply(_chosen(controller, name))
     _print_report(report, as_json)
 
 
@@ -143,7 +142,7 @@ def rollback(
 ) -> None:
     """Apply the policy before the current one again."""
     controller = controller_of(state, deadline)
-    _print_report(controller.rollback(to, failed_links(controller.running.fabric)), as_json)
+    _print_report(controller.rollback(to), as_json)
 
 
 def _print_report(report: Report, as_json: bool) -> None:

@@ -200,10 +200,10 @@ def test_a_silent_switch_is_named_within_the_deadline(fake_fabric: Start) -> Non
     name = next(iter(fabric.switches))
     fabric.switches[name].silent.set()
     began = time.monotonic()
-    report = fabric.controller(deadline=0.5).apply(policy.load("dlcp"))
+    report = fabric.controller(deadline=4.0).apply(policy.load("dlcp"))
     assert time.monotonic() - began < 30
     assert report.failed == (name,)
-    assert "within 0.5 s" in str(report.switches[name].error)
+    assert "within 4 s" in str(report.switches[name].error)
 
 
 def test_another_controller_takes_over_and_hands_back(fake_fabric: Start) -> None:
