@@ -176,9 +176,16 @@ def run(
         report.show(result, console)
         console.print(f"\nwritten: {output}/summary.json, {output}/summary.png")
         if interactive:
-            with Rerouter(Controller.find(net.state_path)):
-                net.prompt(verbs(net.state_path))
+            _open_prompt(net)
     return result
+
+
+def _open_prompt(net: MininetFabric) -> None:
+    from mininet.log import lg  # after the fabric has told whether Mininet is there
+
+    lg.propagate = False  # what Mininet prints is its log, which gradctl's log would print again
+    with Rerouter(Controller.find(net.state_path)):
+        net.prompt(verbs(net.state_path))
 
 
 def verbs(state_path: Path) -> dict[str, Callable[[str], None]]:
@@ -202,7 +209,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--target", default="softswitch", help="what runs the switches: softswitch, bmv2")
     options = parser.parse_args(arguments)
     try:
-        run(options.topology, options.policy, options.target, Console(), interactive=sys.stdin.isatty())
+        run(options.topology, options.policy, options.target, Console(highlight=False), interactive=sys.stdin.isatty())
     except GradlaneError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -4,6 +4,8 @@
 
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -66,20 +68,20 @@ from rich.console import Console
 from gradlane import run
 
 folder = Path(sys.argv[1])
-run.run("leaf_spine", "dlcp", "softswitch", Console(), instance=None,
-        state_path=folder / "fabric.json", output=folder / "run")
+run.run("leaf_spine", "dlcp", "softswitch", Console(), interactive=sys.stdin.isatty(), seconds=float(sys.argv[2]),
+        flow_hash_seconds=0.5, instance=None, state_path=folder / "fabric.json", output=folder / "run")
 """
 
 
-def started(tmp_path: Path) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def started(tmp_path: Path, seconds: float, **streams: int) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), str(seconds)]
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.STDOUT, start_new_session=True, text=True, **streams)
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_while_traffic_runs_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
-    with started(tmp_path) as process:
+    with started(tmp_path, 60, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
             while "send gradients" not in (line := process.stdout.readline()):
@@ -97,6 +99,55 @@ def test_an_interrupt_while_traffic_runs_leaves_nothing(tmp_path: Path, number: 
     present = kernel.interface_names()
     fabric = running.fabric
     assert not any(port.interface in present for switch in fabric.switches for port in fabric.ports(switch.name))
+    assert not (tmp_path / "fabric.json").exists()
+
+
+class Terminal:
+    """Our end of a terminal."""
+
+    def __init__(self) -> None:
+        self.fd, self.line = pty.openpty()
+        self.shown = ""
+
+    def read_until(self, text: str, seconds: float = 90.0) -> str:
+        """Return what is shown up to `text`, or fail."""
+        deadline = time.monotonic() + seconds
+        while text not in self.shown:
+            left = deadline - time.monotonic()
+            assert left > 0, f"the terminal never showed {text!r}; it shows {self.shown[-2000:]}"
+            if select.select([self.fd], [], [], left)[0]:
+                self.shown += os.read(self.fd, 65536).decode(errors="replace")
+        before, _, self.shown = self.shown.partition(text)
+        return before
+
+    def ask(self, command: str) -> str:
+        """Type a command and return what is shown until the next prompt."""
+        os.write(self.fd, f"{command}\n".encode())
+        return self.read_until(PROMPT)
+
+
+PROMPT = "gradlane> "
+
+
+@pytest.mark.timeout(180)
+def test_the_prompt_opens_at_a_terminal_and_knows_our_verbs(tmp_path: Path) -> None:
+    terminal = Terminal()
+    with started(tmp_path, 0.5, stdin=terminal.line, stdout=terminal.line) as process:
+        try:
+            os.close(terminal.line)
+            assert "written:" in terminal.read_until(PROMPT)
+            assert '"neighbour": "spine1"' in terminal.ask("paths --json")
+            assert '"reason": "importance"' in terminal.ask("drops --json")
+            assert "leaf2" in terminal.ask("queues leaf2")
+            assert "no switch 'leaf9'" in terminal.ask("queues leaf9")
+            assert terminal.ask("h1 ping -c 1 h5").count("1 received") == 1
+            terminal.ask("link leaf1 spine1 down")
+            assert "icmp_seq=5 " in terminal.ask("h1 ping -c 5 h5"), "the other spine takes over"
+            os.write(terminal.fd, b"exit\n")
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()
+            os.close(terminal.fd)
     assert not (tmp_path / "fabric.json").exists()
 
 
