@@ -26,8 +26,6 @@ def running_target(request: pytest.FixtureRequest) -> Iterator[Any]:
 @pytest.fixture
 def bench(running_target: Any) -> Iterator[Bench]:
     """The target with empty tables; they are emptied again afterwards."""
-    if hasattr(running_target, "fences"):
-        running_target.fences.clear()
     yield Bench(running_target)
     running_target.clear()
 

@@ -47,6 +47,9 @@ class Target(Protocol):
     def counters(self, name: str) -> dict[int, int]:
         """Read a counter array: packets by index, where they are not 0."""
 
+    def row_counts(self, row: Row) -> int:
+        """Read the packets that a row with a direct counter has decided."""
+
 
 class P4Info:
     """The program's P4Info, asked by alias."""
@@ -101,6 +104,12 @@ class P4Info:
         assert row.match.keys() <= {info.name for info in table.match_fields}, row
         if row.parameters or row.table not in ("path_group", "path_group_alternative"):
             entry.action.action.CopyFrom(self.action(row.action, row.parameters))
+        return entry
+
+    def key(self, row: Row) -> Any:
+        """Turn a row into a TableEntry that names it: its match and priority."""
+        entry = self.row(row)
+        entry.ClearField("action")
         return entry
 
     def action(self, name: str, parameters: dict[str, int]) -> Any:
@@ -163,6 +172,7 @@ class Softswitch:
             self.switch.add_port(port)
         self.switch.set_clock(1_000_000_000)
         self._written: list[Any] = []
+        self._counted: dict[str, dict[int, int]] = {}
 
     def close(self) -> None:
         self.switch.close()
@@ -180,6 +190,7 @@ class Softswitch:
             self.switch.p4runtime.write(request)
 
     def send(self, port: int, frame: bytes) -> list[tuple[int, bytes]]:
+        self._counted.clear()
         if port == CPU_PORT:
             self.switch.packet_out(frame)
             self.switch.run()
@@ -189,9 +200,17 @@ class Softswitch:
         return left + [(CPU_PORT, one) for one in self.switch.packets_in()]
 
     def counters(self, name: str) -> dict[int, int]:
-        parts, error = self.switch.p4runtime.read_parts(_counter_request(self.info, name))
-        assert error is None, error
-        return dict(entry for part in parts for entry in _counted(part))
+        if name not in self._counted:
+            parts, error = self.switch.p4runtime.read_parts(_counter_request(self.info, name))
+            assert error is None, error
+            self._counted[name] = dict(entry for part in parts for entry in _counted(part))
+        return self._counted[name]
+
+    def row_counts(self, row: Row) -> int:
+        request = p4runtime_pb2.ReadRequest(device_id=1)
+        request.entities.add().direct_counter_entry.table_entry.CopyFrom(self.info.key(row))
+        (entity,) = self.switch.p4runtime.read(request).entities
+        return int(entity.direct_counter_entry.data.packet_count)
 
 
 class Bmv2:
@@ -331,6 +350,13 @@ class Bmv2:
             parts = self._read(_counter_request(self.info, name), timeout=60)
             self._counted[name] = dict(entry for part in parts for entry in _counted(part))
         return self._counted[name]
+
+    def row_counts(self, row: Row) -> int:
+        request = p4runtime_pb2.ReadRequest(device_id=1)
+        request.entities.add().direct_counter_entry.table_entry.CopyFrom(self.info.key(row))
+        (part,) = self._read(request, timeout=10)
+        (entity,) = p4runtime_pb2.ReadResponse.FromString(part).entities
+        return int(entity.direct_counter_entry.data.packet_count)
 
 
 def _counter_request(info: P4Info, name: str) -> Any:

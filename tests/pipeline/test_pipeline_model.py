@@ -42,7 +42,7 @@ from tests.pipeline.policies import (
 )
 from tests.pipeline.reference import ARP, CPU_PORT, IPV4, IPV6, TCP, UDP, Exact, Member, Policy, Range, Row, Ternary
 
-SEEDS = range(int(os.environ.get("GRADLANE_MODEL_SEEDS", "12")))
+SEEDS = range(int(os.environ.get("GRADLANE_MODEL_SEEDS", "8")))
 PACKETS = 60
 ANSWERED = 0x0A0001FE
 

@@ -102,6 +102,22 @@ def test_a_group_that_is_not_there_is_no_route(bench: Bench) -> None:
     assert bench.counts()["dropped"] == {drop_cell(63, 0, REASONS["no_route"], 128): 1}
 
 
+def test_a_member_is_left_out_while_its_port_is_down(softswitch_bench: Bench) -> None:
+    bench = softswitch_bench.install(SPRAYED.with_rows(path_mode(0, "round_robin")))
+    bench.target.switch.set_port_up(3, False)
+    assert _shares(bench, 8) == {2: 4, 4: 4}
+    bench.target.switch.set_port_up(3, True)
+    assert _shares(bench, 9) == {2: 3, 3: 3, 4: 3}
+
+
+def test_a_group_without_living_members_is_no_route(softswitch_bench: Bench) -> None:
+    bench = softswitch_bench.install(SPRAYED)
+    for port in (2, 3, 4):
+        bench.target.switch.set_port_up(port, False)
+    assert bench.target.send(1, bytes(gradient())) == []
+    assert bench.counts()["dropped"] == {drop_cell(1, 0, REASONS["no_route"], 128): 1}
+
+
 def test_the_shallower_of_two_queues_is_taken(softswitch_bench: Bench) -> None:
     bench = softswitch_bench
     two = replace(SPRAYED, groups={GROUP: (Member(2, 2), Member(3, 3))})
