@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from google.protobuf import text_format
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
@@ -126,6 +126,7 @@ def response(*wires: bytes) -> bytes:
     return b"".join(message(1, wire) for wire in wires)
 
 
+@settings(deadline=None)
 @given(entities)
 def test_the_protobuf_class_reads_and_writes_the_same_bytes(entity: Entity) -> None:
     wire = Encoder(PIPELINE).entity(entity)
@@ -133,12 +134,14 @@ def test_the_protobuf_class_reads_and_writes_the_same_bytes(entity: Entity) -> N
     assert parsed.SerializeToString(deterministic=True) == wire
 
 
+@settings(deadline=None)
 @given(st.lists(entities, max_size=5))
 def test_what_is_encoded_is_decoded_equal(sent: list[Entity]) -> None:
     encoder = Encoder(PIPELINE)
     assert list(Decoder(PIPELINE).entities(response(*map(encoder.entity, sent)))) == sent
 
 
+@settings(deadline=None)
 @given(entities)
 def test_what_an_encoder_made_is_recognised_unread(entity: Entity) -> None:
     encoder = Encoder(PIPELINE)
@@ -195,6 +198,7 @@ def test_direct_counters_and_counter_cells_are_read() -> None:
     assert (found.action, count) == (Call("stay"), Counted(3, 4000))
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.integers(0, 511), st.tuples(st.integers(0, 2**40), st.integers(0, 2**50)), max_size=60),
     st.sampled_from(["absent", "empty"]),
