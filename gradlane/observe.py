@@ -16,7 +16,7 @@ from controller.reconcile import Controller
 from controller.telemetry import REASONS, Counts, ProgramCounts, delay_quantile_us, program_counts
 from controller.views import Drop, drops
 from topologies.errors import FailureError
-from topologies.model import Fabric
+from topologies.model import Fabric, Port
 from topologies.routes import next_hops
 from topologies.state import RunningFabric
 from traffic.replay.observe import Observation, PathShares
@@ -45,28 +45,37 @@ class Interval:
         before, after = self.before.counts[switch], self.after.counts[switch]
         return (after.kept + after.marked + after.trimmed) - (before.kept + before.marked + before.trimmed)
 
-    def paths(self) -> PathShares:
-        """Return how each switch that had a choice split its packets over the equal-cost next hops."""
+    def paths(self, sink: str) -> PathShares:
+        """Return how each switch with a choice of paths towards a host split its packets over the next hops to it.
+
+        The counters know no destinations: other traffic through the same ports counts too.
+        """
         shares: dict[str, dict[str, float]] = {}
         for switch, hosts in next_hops(self.fabric).items():
-            ports = sorted({port for hops in hosts.values() if len(hops) > 1 for port in hops})
-            sent = [int(self.forwarded(switch)[self.fabric.port(switch, port).index].sum()) for port in ports]
-            if total := sum(sent):
-                names = [self.fabric.port(switch, port).peer.node for port in ports]
-                shares[switch] = {name: packets / total for name, packets in zip(names, sent, strict=True)}
+            ports = [self.fabric.port(switch, number) for number in hosts[sink]]
+            sent = [int(self.forwarded(switch)[port.index].sum()) for port in ports]
+            if len(ports) > 1 and (total := sum(sent)):
+                shares[switch] = {port.peer.node: packets / total for port, packets in zip(ports, sent, strict=True)}
         return shares
+
+    def congested(self) -> Port:
+        """Return the port to which the programs dropped most packets."""
+        ports = [port for switch in self.fabric.switches for port in self.fabric.ports(switch.name)]
+        return max(ports, key=lambda port: int(self._dropped(port.switch)[port.index].sum()))
+
+    def _dropped(self, switch: str) -> Counts:
+        return self.after.counts[switch].dropped - self.before.counts[switch].dropped
 
     def drops(self) -> dict[str, int]:
         """Return the packets that all switches dropped, by reason: the program's, `tail`, and the switch's own."""
         reasons = dict.fromkeys([*REASONS[1:], *self.after.drops])
         return {reason: self.after.drops.get(reason, 0) - self.before.drops.get(reason, 0) for reason in reasons}
 
-    def delays(self, switch: str, port: int) -> dict[int, Delay]:
+    def delays(self, port: Port) -> dict[int, Delay]:
         """Return the queueing delay of every class that a port sent."""
-        index = self.fabric.port(switch, port).index
-        counted = self.after.counts[switch].delays[index] - self.before.counts[switch].delays[index]
+        after, before = self.after.counts[port.switch].delays, self.before.counts[port.switch].delays
         found = {}
-        for class_, delays in enumerate(counted):
+        for class_, delays in enumerate(after[port.index] - before[port.index]):
             p50, p99 = delay_quantile_us(delays, 0.5), delay_quantile_us(delays, 0.99)
             if p50 is not None and p99 is not None:
                 found[class_] = Delay(round(p50, 1), round(p99, 1), int(delays.sum()))
@@ -127,5 +136,5 @@ def observe(running: RunningFabric) -> Observation:
         raise FailureError(f"fabric {running.fabric.name} was given no policy yet; see `gradctl policy apply`")
     before = snapshot(controller)
     return Observation(
-        classifier(revision.policy), lambda: Interval(running.fabric, before, snapshot(controller)).paths()
+        classifier(revision.policy), lambda sink: Interval(running.fabric, before, snapshot(controller)).paths(sink)
     )

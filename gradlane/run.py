@@ -56,11 +56,8 @@ class Incast:
 
     workers: tuple[str, ...]
     server: str
-    switch: str
-    port: int
-    """The switch and port of the link that congests."""
     rate_bps: int
-    """Of that link."""
+    """Of the server's link."""
 
     @staticmethod
     def of(fabric: Fabric) -> Incast:
@@ -76,7 +73,7 @@ class Incast:
             raise UsageError(
                 f"the link of {server.name} has no rate, so nothing can congest it; give `host_link` a rate"
             )
-        return Incast(workers, server.name, last, fabric.port_of(last, server.name), rate)
+        return Incast(workers, server.name, rate)
 
     def timing(self, streams: list[Stream], seconds: float) -> Timing:
         """Return how to send whole rounds for about `seconds`."""
@@ -161,6 +158,7 @@ def run(
             install(net.state_path, by_flow).check()
             phases.append(experiment.send(by_flow, flow_hash_seconds))
             install(net.state_path, policy).check()
+        congested = asked.interval.congested()
         result = RunReport(
             topology=fabric.name,
             policy=policy.name,
@@ -168,8 +166,9 @@ def run(
             startup_s=startup,
             overload=OVERLOAD,
             delivery=asked.summary,
-            queue_delay_us=asked.interval.delays(incast.switch, incast.port),
-            paths={phase.mode: phase.interval.paths() for phase in phases},
+            congested=f"{congested.switch} → {congested.peer.node}",
+            queue_delay_us=asked.interval.delays(congested),
+            paths={phase.mode: phase.interval.paths(incast.server) for phase in phases},
             drops=asked.interval.drops(),
         )
         report.write(result, output)

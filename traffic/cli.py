@@ -22,8 +22,6 @@ from traffic.replay.stream import Stream
 from traffic.replay.summary import summarise
 from traffic.replay.tables import replay_report
 
-ZIP_MAGIC = b"PK"
-
 trace_app = typer.Typer(
     help="Record the gradients of a real training job, and look at a recording.", no_args_is_help=True
 )
@@ -120,7 +118,7 @@ def add_replay(app: typer.Typer, observe: Observe | None = None) -> None:
         observation: Observation | None = observe(running) if observe else None
         outcome = run(list(zip(ends, streams, strict=True)), destination, timing)
         summary = summarise(outcome, observation.classify if observation else None)
-        paths = observation.paths() if observation else None
+        paths = observation.paths(sink) if observation else None
         if as_json:
             typer.echo(json.dumps({**summary.as_dict(), "paths": paths, "skipped": skipped}))
             return
@@ -143,7 +141,7 @@ def _streams(
 def _is_trace(file: Path) -> bool:
     try:
         with file.open("rb") as opened:
-            return opened.read(len(ZIP_MAGIC)) == ZIP_MAGIC
+            return opened.read(len(trace.MAGIC)) == trace.MAGIC
     except FileNotFoundError:
         raise UsageError("no such file", file=file) from None
     except OSError as error:

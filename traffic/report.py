@@ -25,7 +25,7 @@ LATE_US = 20_000
 
 @dataclass(frozen=True)
 class Delay:
-    """Queueing delay of one class on the congested link, in microseconds."""
+    """Queueing delay of one class on one link, in microseconds."""
 
     p50: float
     p99: float
@@ -43,8 +43,10 @@ class RunReport:
     overload: float
     """Offered load of the last link while workers send, minus 1."""
     delivery: Summary
+    congested: str
+    """The link on which most was dropped."""
     queue_delay_us: Mapping[int, Delay]
-    """By class."""
+    """By class, on that link."""
     paths: Mapping[str, PathShares]
     """By path mode."""
     drops: Mapping[str, int]
@@ -59,6 +61,7 @@ class RunReport:
             "startup_s": round(self.startup_s, 3),
             "overload": self.overload,
             **self.delivery.as_dict(),
+            "congested": self.congested,
             "queue_delay_us": {
                 str(class_): {"p50": delay.p50, "p99": delay.p99, "packets": delay.packets}
                 for class_, delay in self.queue_delay_us.items()
@@ -114,7 +117,7 @@ def show(report: RunReport, console: Console) -> None:
 
 def delay_table(report: RunReport) -> Table:
     """Return the queueing delay of every class on the congested link, the one that is served first first."""
-    table = Table(title="Queueing delay, congested link", title_justify="left")
+    table = Table(title=f"Queueing delay, {report.congested}", title_justify="left")
     for column in ("class", "p50", "p99", "packets"):
         table.add_column(column, justify="right")
     for class_, delay in sorted(report.queue_delay_us.items(), reverse=True):
@@ -230,7 +233,7 @@ def _draw_delay(axes: Any, report: RunReport) -> None:
         bars = axes.bar([place + offset for place in range(len(classes))], values, width=0.38, color=color, label=name)
         axes.bar_label(bars, [_short(value) for value in values], color=QUIET, padding=2)
     axes.set_xticks(range(len(classes)), [f"class {class_}" for class_ in classes])
-    axes.set(title="Queueing delay on the congested link, ms", xlabel="served first to last")
+    axes.set(title=f"Queueing delay, {report.congested}, ms", xlabel="served first to last")
     if any(delay.p99 > 0 for delay in report.queue_delay_us.values()):
         axes.set_yscale("log")
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")

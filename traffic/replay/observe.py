@@ -17,8 +17,8 @@ class Observation:
     """What a controller tells of a running fabric from the moment that the observation began."""
 
     classify: Classifier
-    paths: Callable[[], PathShares]
-    """Shares since the observation began."""
+    paths: Callable[[str], PathShares]
+    """Takes the receiving host; returns the shares of the paths to it since the observation began."""
 
 
 Observe = Callable[[RunningFabric], Observation]

@@ -49,13 +49,14 @@ def test_shares_count_what_was_kept_marked_or_trimmed_towards_each_next_hop() ->
     leaf.marked[index_towards("leaf1", "spine1"), 5] = 10
     leaf.trimmed[index_towards("leaf1", "spine2"), 6] = 10
     leaf.kept[index_towards("leaf1", "h1"), 6] = 1000
-    assert interval(leaf1=leaf).paths() == {"leaf1": {"spine1": 0.75, "spine2": 0.25}}
+    assert interval(leaf1=leaf).paths("h5") == {"leaf1": {"spine1": 0.75, "spine2": 0.25}}
 
 
 def test_switches_that_sent_nothing_or_had_no_choice_have_no_shares() -> None:
     spine = counts("spine1")
     spine.kept[:] = 5
-    assert interval(spine1=spine).paths() == {}
+    assert interval(spine1=spine).paths("h5") == {}
+    assert interval(spine1=spine).paths("h1") == {}
 
 
 def test_drops_are_those_of_the_interval_by_reason() -> None:
@@ -67,14 +68,22 @@ def test_drops_are_those_of_the_interval_by_reason() -> None:
 
 def test_delays_are_those_of_the_interval_by_class() -> None:
     leaf = counts("leaf2")
-    port = FABRIC.port_of("leaf2", "h5")
-    leaf.delays[FABRIC.port("leaf2", port).index, 6, 25] = 100  # 1024 to 1280 us
-    found = interval(leaf2=leaf).delays("leaf2", port)
+    port = FABRIC.port("leaf2", FABRIC.port_of("leaf2", "h5"))
+    leaf.delays[port.index, 6, 25] = 100  # 1024 to 1280 us
+    found = interval(leaf2=leaf).delays(port)
     assert list(found) == [6]
     assert 1024 <= found[6].p50 <= found[6].p99 <= 1280
     assert found[6].packets == 100
     same = Snapshot({"leaf2": leaf}, {})
-    assert Interval(FABRIC, same, same).delays("leaf2", port) == {}
+    assert Interval(FABRIC, same, same).delays(port) == {}
+
+
+def test_the_congested_link_is_where_most_was_dropped() -> None:
+    leaf, spine = counts("leaf2"), counts("spine1")
+    leaf.dropped[index_towards("leaf2", "h5"), 6, REASONS.index("importance"), 0] = 5
+    spine.dropped[index_towards("spine1", "leaf2"), 6, REASONS.index("full"), 3] = 2
+    port = interval(leaf2=leaf, spine1=spine).congested()
+    assert (port.switch, port.peer.node) == ("leaf2", "h5")
 
 
 DATA = Kind(gradient=True, job=1, type=GradientType.DATA, layer=0, dscp=0)

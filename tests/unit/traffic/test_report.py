@@ -39,6 +39,7 @@ REPORT = RunReport(
     startup_s=4.25,
     overload=0.3,
     delivery=SUMMARY,
+    congested="leaf2 → h5",
     queue_delay_us={6: Delay(1900, 3000, 4500), 5: Delay(2000, 240000, 1700)},
     paths={
         "round_robin": {"leaf1": {"spine1": 0.51, "spine2": 0.49}},
