@@ -24,6 +24,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.timeout(600)  # a p4c built without optimisation takes its time
 def test_sources_and_artefacts_have_not_drifted_apart() -> None:
     """By hashes everywhere, by compiling where p4c is present."""
     assert build.check(ROOT)

@@ -30,11 +30,10 @@ def test_both_programs_have_the_same_tables_but_for_those_the_document_names() -
     assert all(f"`{name}`" in DOCUMENT for name in differing)
 
 
-def test_tables_actions_and_parameters_that_both_programs_write_down_are_spelt_alike() -> None:
-    def signatures(target: str) -> dict[str, list[str]]:
+def test_the_action_that_both_programs_write_down_has_one_signature() -> None:
+    def parameters(target: str) -> list[str]:
         text = (ROOT / f"p4src/{target}/spray.p4").read_text()
-        actions = re.findall(r"^    action (\w+)\(([^)]*(?:\([^)]*\)[^)]*)*)\)", text, re.MULTILINE)
-        return {name: re.findall(r'@name\("(\w+)"\)', arguments) for name, arguments in actions}
+        (arguments,) = re.findall(r"action set_path\((.*?)\) \{", text)
+        return re.findall(r'@name\("(\w+)"\)', arguments)
 
-    ours, theirs = signatures("v1model"), signatures("tna")
-    assert ours["set_path"] == theirs["set_path"] == ["next_hop", "port"]
+    assert parameters("v1model") == parameters("tna") == ["next_hop", "port"]
