@@ -31,6 +31,8 @@ def test_the_incast_keeps_what_matters(tmp_path: Path) -> None:
         "dlcp",
         "softswitch",
         Console(quiet=True),
+        seconds=8,
+        flow_hash_seconds=2,
         output=tmp_path / "run",
         instance=None,
         state_path=tmp_path / "fabric.json",
@@ -39,7 +41,7 @@ def test_the_incast_keeps_what_matters(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "summary.png").stat().st_size > 10_000
 
     packets, delivered = summary["packets"], summary["delivered"]
-    assert packets["sent"] > 100_000
+    assert packets["sent"] > 70_000
     assert packets["altered"] == packets["foreign"] == packets["duplicates"] == packets["host_drops"] == 0
     assert delivered["total"] < 0.85, "the last link is overloaded"
     assert delivered["most_important_quarter"] >= 0.999

@@ -35,6 +35,8 @@ SLACK_SECONDS = 60.0
 """How much longer than planned a sender may take before it is given up."""
 
 CHECK_SECONDS = 0.5
+CATCH_UP = 1.25
+"""A sender that was late makes good at this many times its rate: the load that the fabric sees stays what was asked."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def run(
                         stream=place,
                         rounds=timing.rounds,
                         rate=timing.rate,
-                        line_rate=site.line_rate,
+                        line_rate=min(site.line_rate, CATCH_UP * timing.rate),
                         period=round_seconds if timing.pause else 0.0,
                         burst=timing.burst,
                         source=site.station.ipv6 if timing.ipv6 else site.station.ipv4,
