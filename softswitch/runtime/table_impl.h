@@ -14,7 +14,7 @@
 #include "table.h"
 
 #define SS_NO_ROW UINT32_MAX
-#define SS_NO_ACTION UINT32_MAX
+#define SS_NO_ACTION INT32_MAX       /* bit 31 of what an application returns tells a hit */
 #define SS_ROW_HEADER 32           /* action data starts here, 16-byte aligned */
 #define SS_MAX_WORDS 64            /* of a packed key */
 #define SS_VALUE_SET_SIZE 1024     /* members of a value set: BMv2 JSON names no size */
