@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Protocol
 
 from controller.changes import Changes, stages
-from controller.compiler import DesiredState, PortRate, QueueLimit
+from controller.compiler import DesiredState, PortRate, QueueLimit, Target
 from controller.p4rt.client import Connection, Snapshot
-from controller.p4rt.entities import Holding
+from controller.p4rt.entities import Entity, Group, Holding
 from controller.p4rt.errors import SwitchFailure
 from controller.p4rt.pipeline import Pipeline
 from controller.p4rt.wire import Decoder, Encoder
@@ -79,8 +79,15 @@ class Program:
 class Device:
     """One switch. Use it as a context manager, or `close` it."""
 
-    def __init__(self, connection: Connection, program: Program, settings: SettingsChannel | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        program: Program,
+        settings: SettingsChannel | None = None,
+        target: Target = "softswitch",
+    ) -> None:
         self.name = connection.name
+        self._target = target
         self.connection = connection
         self.program = program
         self.settings = settings
@@ -105,7 +112,11 @@ class Device:
         settings = PortSettings() if self.settings is None else self.settings.read()
         if cookie != self.program.pipeline.cookie:
             return Held(cookie, Holding.of([]), settings)
-        return Held(cookie, Holding.of(self.connection.read(self.program.decoder)), settings)
+        return Held(cookie, self._holding(), settings)
+
+    def _holding(self) -> Holding:
+        entities = self.connection.read(self.program.decoder)
+        return Holding.of([_watching_own_port(entity) for entity in entities] if self._target == "bmv2" else entities)
 
     def need_program(self) -> None:
         """Raise FailureError unless the switch runs Gradlane's program."""
@@ -172,8 +183,7 @@ class Device:
             if foreign is not None:
                 self.connection.restore(foreign)
             elif self.connection.cookie() == self.program.pipeline.cookie:
-                now = self.connection.read(self.program.decoder)
-                self._write(Changes(self.name, program=False, stages=stages(Holding.of(now), held.holding)))
+                self._write(Changes(self.name, program=False, stages=stages(self._holding(), held.holding)))
             if self.settings is not None:
                 self.settings.write(
                     [limit for limit, _ in changes.queues if limit is not None],
@@ -182,3 +192,14 @@ class Device:
         except FailureError as second:
             return Applied(self.name, changes, f"{error}; restoring its former state failed too: {second}")
         return Applied(self.name, changes, f"{error}; its former state is restored", restored=True)
+
+
+def _watching_own_port(entity: Entity) -> Entity:
+    """Let each member of a group watch the port of its number, as the compiler has it.
+
+    BMv2's P4Runtime library (PI, seen in August 2026) keeps a watch port for each member, but reads back one member's
+    for all.
+    """
+    if not isinstance(entity, Group):
+        return entity
+    return entity._replace(members=tuple(member._replace(watch_port=member.member) for member in entity.members))

@@ -125,7 +125,8 @@ class Controller:
         """Return one switch under control. `former` is what it was given last, for settings it cannot tell."""
         connection = self.connect(name)
         try:
-            return Device(connection, self.program, settings_channel(self.running, name, connection, former))
+            settings = settings_channel(self.running, name, connection, former)
+            return Device(connection, self.program, settings, self.targets)
         except BaseException:
             connection.close()
             raise

@@ -14,6 +14,7 @@ from controller.device import PortSettings
 from controller.p4rt.errors import SwitchFailure
 
 CLIENT: Final = "simple_switch_CLI"
+CLIENT_DEADLINE_S: Final = 30.0  # a Python program that loads the whole of Thrift, one for each switch at a time
 MISSING: Final = f"{CLIENT} is not on PATH: BMv2's queue depths stay as they are"
 
 
@@ -24,7 +25,7 @@ class ThriftChannel:
         self._name = name
         self._port = thrift_port
         self._queues = {(limit.port, limit.class_): limit for limit in given}
-        self._deadline = deadline
+        self._deadline = max(deadline, CLIENT_DEADLINE_S)
 
     def close(self) -> None:
         """Nothing to let go of: every command is a process of its own."""

@@ -85,6 +85,8 @@ def test_gradctl_tells_of_the_fabric(net: MininetFabric) -> None:
 
 
 def test_a_cut_link_is_routed_around(net: MininetFabric) -> None:
+    if net.running.target == "bmv2":
+        pytest.skip("BMv2 receives nothing on any port once one of its interfaces went down")
     install(net.state_path, "dlcp")
     told: SimpleQueue[Rerouted] = SimpleQueue()
     with Rerouter(Controller.find(net.state_path), told.put):
