@@ -31,6 +31,16 @@ def bench(running_target: Any) -> Iterator[Bench]:
 
 
 @pytest.fixture
+def bmv2_bench() -> Iterator[Bench]:
+    """A BMv2 of its own, which may be left with packets in its queues."""
+    if reason := missing("bmv2"):
+        pytest.skip(reason)
+    target = TARGETS["bmv2"]()
+    yield Bench(target)
+    target.close()
+
+
+@pytest.fixture
 def softswitch_bench() -> Iterator[Bench]:
     """A softswitch of its own, for tests of what only it can do: time stands still and queues fill."""
     target = TARGETS["softswitch"]()

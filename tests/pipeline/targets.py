@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import select
 import shutil
@@ -34,6 +35,9 @@ class Target(Protocol):
 
     name: str
     live_depth: bool  # queue_depth is the traffic manager's own
+
+    def carries(self, frame: bytes) -> bool:
+        """Say whether the target's ports can bring a frame in at all."""
 
     def write(self, policy: Policy) -> None:
         """Install a policy's rows and groups into empty tables."""
@@ -177,6 +181,9 @@ class Softswitch:
     def close(self) -> None:
         self.switch.close()
 
+    def carries(self, frame: bytes) -> bool:
+        return True
+
     def write(self, policy: Policy) -> None:
         self._written = self.info.entities(policy)
         self._update(self._written, p4runtime_pb2.Update.INSERT)
@@ -213,6 +220,9 @@ class Softswitch:
         return int(entity.direct_counter_entry.data.packet_count)
 
 
+_INSTANCES = itertools.count()
+
+
 class Bmv2:
     """simple_switch_grpc on veth pairs: needs root. Frames are sent on a port's far end and read from it.
 
@@ -240,7 +250,7 @@ class Bmv2:
         self._owned.close()
 
     def _start(self, stack: contextlib.ExitStack) -> None:
-        prefix = f"gp{os.getpid() % 10000}"
+        prefix = f"gp{os.getpid() % 100000}{next(_INSTANCES)}"
         interfaces = []
         self._sockets = {}
         for port in PORTS:
@@ -254,10 +264,10 @@ class Bmv2:
             self._sockets[port] = stack.enter_context(_packet_socket(far))
 
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        address, thrift = f"127.0.0.1:{_free_port()}", _free_port()
+        address, self._thrift = f"127.0.0.1:{_free_port()}", _free_port()
         log = stack.enter_context((Path(folder) / "log").open("w"))
         process = subprocess.Popen(
-            ["simple_switch_grpc", "--no-p4", "--device-id", "1", "--thrift-port", str(thrift), *interfaces, "--",
+            ["simple_switch_grpc", "--no-p4", "--device-id", "1", "--thrift-port", str(self._thrift), *interfaces, "--",
              "--grpc-server-addr", address, "--cpu-port", str(CPU_PORT), "--priority-queues", "8"],
             stdout=log, stderr=log, cwd=folder,
         )  # fmt: skip
@@ -277,6 +287,10 @@ class Bmv2:
         pipeline.config.p4info.CopyFrom(self.info.message)
         pipeline.config.p4_device_config = PROGRAM.read_bytes()
         self._stub.SetForwardingPipelineConfig(pipeline, timeout=30)
+
+    def carries(self, frame: bytes) -> bool:
+        """A veth pair carries no frame without an Ethernet header, and Linux none whose tag ends early."""
+        return len(frame) >= (20 if frame[12:14] == b"\x81\x00" else 14)
 
     def write(self, policy: Policy) -> None:
         self._written = self.info.entities(policy.with_rows(*self.rows))
@@ -299,6 +313,26 @@ class Bmv2:
         for out in (*PORTS, CPU_PORT):
             self._fence(CPU_PORT, out, self._packet_out(out), got)
         return got
+
+    def send_together(self, port: int, frames: list[bytes]) -> None:
+        """Send frames one after the other and wait until ingress has dealt with them; what leaves is not read.
+
+        Its receive ring holds about 32 frames and counts no loss, hence a fence every 8.
+        """
+        for start in range(0, len(frames), 8):
+            for frame in frames[start : start + 8]:
+                self._give(port, frame)
+            self._fence(port, port, self._request(), [])
+
+    def cannot_slow_down(self) -> str | None:
+        """Say why `slow_down` does not work here."""
+        done = subprocess.run(["simple_switch_CLI", "--help"], capture_output=True, check=False)
+        return "bmv2: simple_switch_CLI does not run" if done.returncode else None
+
+    def slow_down(self, port: int) -> None:
+        """Let every queue of a port send 1 packet a second."""
+        line = ["simple_switch_CLI", "--thrift-port", str(self._thrift)]
+        subprocess.run(line, input=f"set_queue_rate 1 {port}\n", text=True, capture_output=True, check=True, timeout=20)
 
     def _fence(self, port: int, out: int, frame: bytes, got: list[tuple[int, bytes]]) -> None:
         self.fences.append((port, frame))

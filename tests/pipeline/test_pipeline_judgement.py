@@ -218,3 +218,17 @@ def test_random_depths_are_judged_as_the_model_says(softswitch_bench: Bench) -> 
     counts = bench.counts()
     assert {name: sum(counts[name].values()) for name in expected} == expected
     assert all(expected.values())
+
+
+def test_bmv2_judges_a_starved_class_by_what_it_has_kept(bmv2_bench: Bench) -> None:
+    target = bmv2_bench.target
+    if missing := target.cannot_slow_down():
+        pytest.skip(missing)
+    rows = [gradient_class(1), judge("drop_judged", depth=Range(20, 0xFFFF), reason=IMPORTANCE)]
+    bmv2_bench.install(ROUTED.with_rows(*rows))
+    target.slow_down(2)
+    target.send_together(1, [bytes(gradient(Gradient(sequence=i))) for i in range(60)])
+    counts = bmv2_bench.counts()
+    kept, dropped = counts["kept"][cell(2, 1)], counts["dropped"][drop_cell(2, 1, IMPORTANCE, 128)]
+    assert kept + dropped == 60
+    assert 20 <= kept <= 25, "the queue is served once a second, and yet it is judged"
