@@ -266,7 +266,9 @@ class MininetFabric:
         kernel.raise_switch_ports(self.fabric)
         for host in self.fabric.hosts:
             kernel.configure_host(self.fabric, host, placement.host_pids[host.name])
-        kernel.delay_links(self.fabric, placement)
+        if self._runner.has_kernel_queues:
+            kernel.shape_switch_ports(self.fabric)
+            kernel.delay_links(self.fabric, placement)
         self._net.add_switches(self.fabric)
 
     def _set_link(self, a: str, b: str, up: bool) -> None:

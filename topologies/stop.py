@@ -49,7 +49,7 @@ def clear_abandoned(folder: Path = state.DEFAULT_PATH.parent) -> list[str]:
 def clear(running: state.RunningFabric) -> None:
     """End every process of a fabric, listed or marked, and delete its interfaces. The owner is left alone."""
     shells = [host.process for host in running.hosts.values()]
-    processes.end([process for process in running.processes if process not in shells])
+    processes.end([process for process in running.processes if process not in shells], grace=10.0)
     processes.end(shells, first=signal.SIGHUP)  # an interactive shell ignores SIGTERM
     clear_run(running.run)
 

@@ -21,6 +21,7 @@ from topologies.processes import ProcessId
 
 ROOT = Path(__file__).resolve().parents[2]
 _POLL_SECONDS = 0.02
+_STOP_SECONDS = 10.0  # a process of many switches detaches from many ports
 _CAPABILITIES = "/p4.v1.P4Runtime/Capabilities"
 
 
@@ -73,7 +74,7 @@ class Runner(ABC):
     """Starts and ends the switches of one run. `start` may raise; `stop` then still ends what began."""
 
     target: str
-    has_kernel_queues: bool  # whether what it sends passes the kernel's queues, which alone can delay it
+    has_kernel_queues: bool  # it sends through the kernel's queues, which then hold the links' rates and delays
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -107,7 +108,7 @@ class Runner(ABC):
     def end_process(self, process: SwitchProcess) -> None:
         """End one switch process and forget it."""
         process.ending = True
-        processes.end([process.identity] if process.identity else [])
+        processes.end([process.identity] if process.identity else [], grace=_STOP_SECONDS)
         process.popen.wait()
         self.processes.remove(process)
 
@@ -220,7 +221,8 @@ class Runner(ABC):
         """End the switch processes, politely at first. May be called again."""
         for process in self.processes:
             process.ending = True
-        processes.end([process.identity for process in self.processes if process.identity is not None])
+        identities = [process.identity for process in self.processes if process.identity is not None]
+        processes.end(identities, grace=_STOP_SECONDS)
         for process in self.processes:
             process.popen.wait()
         for watcher in self._watchers:

@@ -15,7 +15,6 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from topologies import kernel
 from topologies.errors import FailureError
 from topologies.model import DEFAULT_FIRST_GRPC_PORT, QUEUES, Switch
 from topologies.processes import environment
@@ -50,10 +49,8 @@ class Bmv2Runner(Runner):
         return self.run.logs / f"{switch}.log"
 
     def start(self) -> None:
-        """Put the rates behind the ports and start the switches."""
+        """Start the switches."""
         for switch in self.fabric.switches:
-            for port in self.fabric.ports(switch.name):
-                kernel.shape_switch_port(port, self.fabric.mtu)
             self.start_one(switch)
 
     def start_one(self, switch: Switch) -> SwitchProcess:

@@ -4,7 +4,7 @@
 
 import networkx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topologies
@@ -36,6 +36,7 @@ def test_next_hops_are_all_shortest_paths_in_port_order(fabric: Fabric) -> None:
     assert next_hops(fabric) == reference(fabric, set())
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_next_hops_leave_failed_links_out(data: st.DataObject) -> None:
     fabric = data.draw(st.sampled_from(FABRICS))
