@@ -139,7 +139,7 @@ def run(
     streams = [trace_stream(recorded, worker) for worker in range(len(incast.workers))]
     began = time.monotonic()
     with MininetFabric(fabric, target, instance=instance, state_path=state_path) as net:
-        install(net.state_path, policy).check()
+        installed = install(net.state_path, policy)
         startup = time.monotonic() - began
         console.print(
             f"{fabric.name}: {len(fabric.switches)} switches ({target}) and {len(fabric.hosts)} hosts under policy "
@@ -149,15 +149,17 @@ def run(
             f"{' '.join(incast.workers)} send gradients of {recorded.workload} training to {incast.server}, "
             f"{1 + OVERLOAD:.0%} of what its link of {format_rate(incast.rate_bps)}bit/s carries"
         )
+        for notice in installed.notices:
+            console.print(f"note: {notice}")
         experiment = Experiment(net, incast, streams)
         asked = experiment.send(policy, seconds)
         phases = [asked]
         if asked.mode != FLOW_HASH:
             by_flow = policies.load(FLOW_HASH_POLICY)
             console.print(f"the same with one path per flow (policy {by_flow.name})")
-            install(net.state_path, by_flow).check()
+            install(net.state_path, by_flow)
             phases.append(experiment.send(by_flow, flow_hash_seconds))
-            install(net.state_path, policy).check()
+            install(net.state_path, policy)
         congested = asked.interval.congested()
         result = RunReport(
             topology=fabric.name,
