@@ -13,7 +13,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
@@ -48,6 +48,8 @@ PAUSE = 0.03
 SECONDS, FLOW_HASH_SECONDS = 12.0, 4.0
 FLOW_HASH, FLOW_HASH_POLICY = "flow_hash", "ecmp_flow"
 OUTPUT = Path("build/run")
+SLOWDOWN = {"bmv2": 5}
+"""Targets that need tens of microseconds of CPU for a packet have links this many times slower."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,9 @@ def run(
     `instance` and `state_path` are those of MininetFabric.
     """
     fabric, policy = topologies.load(topology), policies.load(policy_name)
+    if by := SLOWDOWN.get(target):
+        fabric = slowed(fabric, by)
+        console.print(f"{target} is slow: every link runs at 1/{by} of its rate")
     incast = Incast.of(fabric)
     recorded = prepare()
     streams = [trace_stream(recorded, worker) for worker in range(len(incast.workers))]
@@ -179,6 +184,19 @@ def run(
         if interactive:
             _open_prompt(net)
     return result
+
+
+def slowed(fabric: Fabric, by: int) -> Fabric:
+    """Return the same fabric with links `by` times slower."""
+
+    def slow(rate: int | None) -> int | None:
+        return rate and rate // by
+
+    links = (
+        replace(link, rate_bps=slow(link.rate_bps), reverse_rate_bps=slow(link.reverse_rate_bps))
+        for link in fabric.links
+    )
+    return replace(fabric, links=tuple(links))
 
 
 def _open_prompt(net: MininetFabric) -> None:
