@@ -174,7 +174,7 @@ def load_json(path: Path) -> dict[str, object]:
         document = json.loads(path.read_text())
     except OSError as error:
         raise ProgramError(error.strerror or str(error), source=str(path)) from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ProgramError(f"not JSON: {error}", source=str(path)) from error
     if not isinstance(document, dict):
         raise ProgramError("not a BMv2 program: the top is no object", source=str(path))

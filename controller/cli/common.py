@@ -21,11 +21,24 @@ from rich.table import Table
 from controller.reconcile import Controller
 from topologies.errors import FailureError, GradlaneError
 
+MIN_SECONDS, MAX_SECONDS = 0.1, 86400.0
+
 StateOption = Annotated[
     Path | None, typer.Option("--fabric-state", help="State file of the running fabric (default: build/fabric.json).")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-DeadlineOption = Annotated[float, typer.Option("--deadline", min=0.1, help="Seconds that a switch has to answer.")]
+
+
+def check_seconds(value: float) -> float:
+    """Refuse what no clock can wait for; `nan` passes every comparison that a range makes."""
+    if not MIN_SECONDS <= value <= MAX_SECONDS:
+        raise typer.BadParameter(f"{value} is not in the range {MIN_SECONDS}<=x<={MAX_SECONDS:g}.")
+    return value
+
+
+DeadlineOption = Annotated[
+    float, typer.Option("--deadline", callback=check_seconds, help="Seconds that a switch has to answer.")
+]
 SwitchesArgument = Annotated[list[str] | None, typer.Argument(help="Switches (default: all).", show_default=False)]
 
 console = Console(highlight=False)
