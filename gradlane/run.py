@@ -9,6 +9,7 @@ than the server's link, shows what the fabric did with it, and opens Mininet's p
 from __future__ import annotations
 
 import argparse
+import logging
 import shlex
 import sys
 import time
@@ -50,6 +51,8 @@ FLOW_HASH, FLOW_HASH_POLICY = "flow_hash", "ecmp_flow"
 OUTPUT = Path("build/run")
 SLOWDOWN = {"bmv2": 5}
 """Targets that need tens of microseconds of CPU for a packet have links this many times slower."""
+
+_FABRIC_LOG = logging.getLogger("topologies.mininet_fabric")
 
 
 @dataclass(frozen=True)
@@ -202,9 +205,15 @@ def slowed(fabric: Fabric, by: int) -> Fabric:
 def _open_prompt(net: MininetFabric) -> None:
     from mininet.log import lg  # after the fabric has told whether Mininet is there
 
+    _FABRIC_LOG.removeFilter(_no_deaths)
     lg.propagate = False  # what Mininet prints is its log, which gradctl's log would print again
     with Rerouter(Controller.find(net.state_path)):
         net.prompt(verbs(net.state_path))
+
+
+def _no_deaths(record: logging.LogRecord) -> bool:
+    """Keep a switch's death out of the log where it ends the run, which says so itself."""
+    return record.levelno < logging.ERROR
 
 
 def verbs(state_path: Path) -> dict[str, Callable[[str], None]]:
@@ -227,11 +236,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--policy", default="dlcp", help="name of a policy, or the path of its YAML file")
     parser.add_argument("--target", default="softswitch", help="what runs the switches: softswitch, bmv2")
     options = parser.parse_args(arguments)
+    _FABRIC_LOG.addFilter(_no_deaths)
     try:
         run(options.topology, options.policy, options.target, Console(highlight=False), interactive=sys.stdin.isatty())
     except GradlaneError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:  # a folder that cannot be written, a disk that is full
+        print(f"error: {error.filename or 'run'}: {error.strerror or error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130

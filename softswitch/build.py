@@ -147,7 +147,11 @@ def _environment() -> dict[str, str]:
 def _compile(
     command: list[str], options: list[str], sources: list[str], needs: list[Path], libraries: list[str], target: Path
 ) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
+    try:
+        folder = tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-")
+    except OSError as error:
+        raise BuildError(f"cannot write into the build cache {target.parent}: {error.strerror}") from error
+    with folder as scratch:
         output = Path(scratch) / target.name
         line = [
             *command, *options, f"-I{RUNTIME}", "-shared", f"-Wl,-soname,{target.name}", "-Wl,-rpath,$ORIGIN",

@@ -73,3 +73,14 @@ def test_a_damaged_trace_is_recorded_again(tmp_path: Path, monkeypatch: pytest.M
     assert trace.load(path).workers == prepare.WORKERS
     prepare.prepare(path)
     assert path.stat().st_mtime_ns == first
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "build/run")
+
+    monkeypatch.setattr(run, "run", fail)
+    assert run.main([]) == 1
+    assert capsys.readouterr().err == "error: build/run: Permission denied\n"

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -134,6 +135,20 @@ def test_a_missing_compiler_is_one_clear_line(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("CC", "no-such-compiler -x")
     with pytest.raises(BuildError, match="no-such-compiler"):
         build_module.build(path)
+
+
+def test_a_cache_that_cannot_be_written_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps(document()))
+    monkeypatch.setenv("GRADLANE_CACHE", str(tmp_path))
+
+    def refused(**_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "x")
+
+    build_module.tables_library()
+    monkeypatch.setattr(build_module.tempfile, "TemporaryDirectory", refused)
+    with pytest.raises(BuildError, match=f"cannot write into the build cache {tmp_path}: Permission denied"):
+        build_module.library("more", [build_module.RUNTIME / "log.c"])
 
 
 def test_a_program_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
