@@ -41,7 +41,10 @@ DeadlineOption = Annotated[
 ]
 SwitchesArgument = Annotated[list[str] | None, typer.Argument(help="Switches (default: all).", show_default=False)]
 
-console = Console(highlight=False)
+PIPED_WIDTH = 160
+"""Columns where there is no terminal to ask: wide enough that no listing folds a cell."""
+
+console = Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH)
 
 
 def new_app(help_text: str) -> typer.Typer:
