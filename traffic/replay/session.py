@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from topologies import processes
 from topologies.errors import FailureError, UsageError
 from topologies.state import RunningFabric
+from traffic import native
 from traffic.replay.frames import Station
 from traffic.replay.receiver import ReceiverReport, ReceiverSettings
 from traffic.replay.sender import SenderReport, SenderSettings
@@ -100,10 +101,11 @@ def run(
     """Send every source's stream to the sink and return what arrived.
 
     `check` is called now and then, and may raise to end the replay: the fabric under it died. Raises UsageError
-    without root, FailureError if an end fails; ends every process that it started, in any case.
+    without root, FailureError if an end fails or without a C compiler; ends every process that it started, in any case.
     """
     if os.geteuid() != 0:
         raise UsageError("replay enters hosts' namespaces and needs root; run it with sudo")
+    native.build()  # here, where a missing compiler is an error of this process
     streams = [stream for _, stream in sources]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-replay-")))
