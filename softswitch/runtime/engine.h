@@ -4,7 +4,9 @@
  * A switch: ports, traffic manager, replication and the data thread that runs a program on them.
  *
  * Python reaches these through cffi (ABI mode); calls that may wait release the GIL. Every call is safe from any
- * thread; calls on tables (table.h) are made between ss_lock and ss_unlock, held for microseconds at a time.
+ * thread; calls on tables (table.h) are made between ss_lock and ss_unlock, held for microseconds at a time. The lock
+ * is the thread's own: calls of this file may be made under it too. Calls that return int give 0, or -1 when they
+ * refuse; `error` then has one line that says why.
  */
 #ifndef SOFTSWITCH_ENGINE_H
 #define SOFTSWITCH_ENGINE_H
@@ -18,6 +20,10 @@
 struct ss_switch;
 struct ss_switch *ss_switch_create(uint64_t device_id, const char *name, char *error, uint32_t error_bytes);
 void ss_switch_destroy(struct ss_switch *);   /* stops the thread, closes ports */
+/* Packet memory: `chunks` frames of `chunk_bytes` (a power of two from 2048; AF_XDP takes 2048 and 4096), of which 256
+ * are headroom. Only before ports are added. Default: 8192 of 2048, frames up to 1792 bytes. */
+int ss_switch_set_memory(struct ss_switch *, uint32_t chunks, uint32_t chunk_bytes);
+void ss_switch_seed(struct ss_switch *, uint64_t seed);   /* of the program's random numbers */
 /* Load or replace a program from a shared library. Packets in flight under the old program are dropped and counted. */
 int ss_switch_load(struct ss_switch *, const char *library, char *error, uint32_t error_bytes);
 struct ss_state *ss_switch_state(struct ss_switch *);
@@ -31,11 +37,15 @@ void ss_switch_stop(struct ss_switch *);
 int ss_port_add(struct ss_switch *, uint32_t port, const char *interface, const char *kind, char *error, uint32_t error_bytes);
 int ss_port_remove(struct ss_switch *, uint32_t port);
 bool ss_port_up(struct ss_switch *, uint32_t port);
-void ss_port_set_up(struct ss_switch *, uint32_t port, bool up);  /* from netlink watching, or by hand for virtual ports */
+const char *ss_port_kind(struct ss_switch *, uint32_t port);      /* what "auto" chose; "cpu"; NULL: no such port */
+/* By hand. A port is up when this says so (it does at first) and its interface is up and has a carrier. */
+void ss_port_set_up(struct ss_switch *, uint32_t port, bool up);
 int ss_port_capture(struct ss_switch *, uint32_t port, const char *pcap_path /* NULL: stop */);
 
 struct ss_queue_settings { uint32_t packets, bytes; };            /* limits; 0: unlimited */
 int ss_port_set_rate(struct ss_switch *, uint32_t port, uint64_t bits_per_second /* 0: unlimited */);
+/* Bytes charged beside each frame: 0 (default), or 24 to count preamble, FCS and gap as a wire does. */
+int ss_port_set_overhead(struct ss_switch *, uint32_t port, uint32_t bytes);
 int ss_port_set_queue(struct ss_switch *, uint32_t port, uint32_t queue, const struct ss_queue_settings *);
 int ss_switch_set_queues(struct ss_switch *, uint32_t queues);     /* 1..8; a priority >= this is dropped and counted */
 int ss_switch_set_cpu_port(struct ss_switch *, uint32_t port);
@@ -55,6 +65,7 @@ int ss_event_fd(struct ss_switch *);                                            
 int32_t ss_packet_in(struct ss_switch *, uint8_t *frame, uint32_t capacity);       /* length, or -1: none */
 int32_t ss_digest_next(struct ss_switch *, uint32_t *list, uint8_t *bytes, uint32_t capacity);
 int32_t ss_port_event(struct ss_switch *, uint32_t *port, bool *up);               /* 0 and a change, or -1: none */
+int32_t ss_log_next(struct ss_switch *, char *text, uint32_t capacity);            /* log_msg: length, or -1: none */
 
 /* In-process use, no kernel: give a frame to a virtual port, run to quiescence, take what left. */
 int ss_inject(struct ss_switch *, uint32_t port, const uint8_t *frame, uint32_t length);
@@ -74,11 +85,22 @@ struct ss_port_stats {
     uint64_t rx_packets, rx_bytes, rx_dropped, tx_packets, tx_bytes, tx_failed;
     uint64_t rate; uint32_t up, present;
     struct ss_queue_stats queues[SS_QUEUES];
+    uint64_t pending;              /* left their queue and wait for the interface to take them */
 };
 int ss_port_stats(struct ss_switch *, uint32_t port, struct ss_port_stats *out);
-/* Packets that neither left nor wait: by cause. in = out + drops + queued holds at every quiescent moment. */
+/* Packets that neither left nor wait: by cause. digest_overflow counts messages, all others packets. */
 struct ss_drop_stats { uint64_t ingress_drop, egress_drop, tail_drop, no_port, no_queue, no_buffer, oversize, no_program,
-                       packet_in_overflow, digest_overflow, multicast_empty; };
+                       packet_in_overflow, digest_overflow, multicast_empty,
+                       port_down,      /* its port is down, or went while the packet waited */
+                       tx_failed,      /* refused by the interface */
+                       program_change, /* in flight when the program was replaced */
+                       pass_limit;     /* resubmitted or recirculated 4096 times */
+};
 int ss_drop_stats(struct ss_switch *, struct ss_drop_stats *out);
+/* Where every packet went: received + copied = sent + dropped + queued, at every moment that the lock is free.
+ * received: on all ports, the CPU port too. copied: made by clone and multicast. queued: in queues, in the interface's
+ * ring, on the way to another pass. sent: taken by an interface, by ss_take's list, or by the packet-in ring. */
+struct ss_account { uint64_t received, copied, sent, dropped, queued; };
+int ss_account(struct ss_switch *, struct ss_account *out);
 
 #endif

@@ -43,6 +43,7 @@ struct ss_packet {
     uint32_t payload;              /* set by the parser: offset from `data` of the first byte not extracted */
     uint32_t truncate_to;          /* bytes at transmit, SS_NO_TRUNCATE if whole */
     uint64_t arrival_ns, enqueue_ns; /* CLOCK_MONOTONIC */
+    uint32_t passes;               /* the engine's: times resubmitted and recirculated */
     struct ss_standard std;
     /* Requests that a control left for the engine; the last request of a kind wins, as on BMv2. */
     uint32_t clone_list, clone_session;   /* clone_list: SS_NO_LIST = no clone asked for */
@@ -96,8 +97,10 @@ struct ss_program {
     void (*deparse)(struct ss_state *, struct ss_packet *);
     /* Parse again (clone of the original bytes), without any control; std as for ingress. */
     void (*parse)(struct ss_state *, struct ss_packet *);
-    /* Copy the whole PHV (egress clone, multicast), or only the metadata fields of a preserved list (after a parse). */
+    /* Copy the whole PHV: headers and metadata (multicast, egress clone). The engine copies std. */
     void (*copy_phv)(struct ss_state *, struct ss_packet *to, const struct ss_packet *from);
+    /* Zero the user metadata of `to` (its headers stay), then copy the fields of a preserved list, as BMv2 does for
+     * clones, resubmit and recirculate. The engine has set `to->std` before. */
     void (*copy_list)(struct ss_state *, uint32_t list, struct ss_packet *to, const struct ss_packet *from);
     /* Control-plane objects, by index; names as in the BMv2 JSON. See table.h. */
     const struct ss_objects *(*objects)(struct ss_state *);

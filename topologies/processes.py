@@ -1,0 +1,109 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""Processes told apart for good: by pid and start time, and by the mark of the run that started them.
+
+A pid is used again once its process is gone. A pid with its start time is not, so only that is ever signalled.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+RUN_VARIABLE = "GRADLANE_RUN"  # in the environment of every process of a fabric: which run it belongs to
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """A process: its pid, and its start time in clock ticks since boot (proc(5), stat field 22)."""
+
+    pid: int
+    started: int
+
+    @staticmethod
+    def of(pid: int) -> ProcessId | None:
+        """Return the identity of a running process; None if there is none, or it is a zombie."""
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return None
+        fields = stat[stat.rindex(")") + 2 :].split()  # the name before may hold anything
+        return None if fields[0] in "ZX" else ProcessId(pid, int(fields[19]))
+
+    def is_running(self) -> bool:
+        """Tell whether this very process still runs."""
+        return ProcessId.of(self.pid) == self
+
+
+def mark(run: int) -> str:
+    """Return the text by which everything of one run is marked."""
+    return f"{run:08x}"
+
+
+def environment(run: int) -> dict[str, str]:
+    """Return this process's environment with the mark of a run, for its children."""
+    return {**os.environ, RUN_VARIABLE: mark(run)}
+
+
+def marked(run: int) -> list[ProcessId]:
+    """Return every process that carries the mark of `run`, save this one."""
+    wanted = f"{RUN_VARIABLE}={mark(run)}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        identity = ProcessId.of(int(entry.name))
+        with suppress(OSError):
+            if identity and wanted in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(identity)
+    return found
+
+
+def end(processes: Iterable[ProcessId], grace: float = 3.0, first: signal.Signals = signal.SIGTERM) -> list[ProcessId]:
+    """End processes: `first` to all, SIGKILL after `grace` seconds to those that are left.
+
+    Returns the ones that had to be killed. Whoever is gone already, or whose pid is another's now, is left alone.
+    """
+    watched: dict[int, ProcessId] = {}
+    try:
+        for process in set(processes):
+            with suppress(ProcessLookupError, PermissionError):
+                descriptor = os.pidfd_open(process.pid)
+                if process.is_running():  # asked after the descriptor is open: from here on it is this one
+                    watched[descriptor] = process
+                else:
+                    os.close(descriptor)
+        _signal(watched, first)
+        left = _wait(watched, grace)
+        _signal(left, signal.SIGKILL)
+        _wait(left, grace)
+        return list(left.values())
+    finally:
+        for descriptor in watched:
+            os.close(descriptor)
+
+
+def _signal(processes: dict[int, ProcessId], number: signal.Signals) -> None:
+    for descriptor in processes:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, number)
+
+
+def _wait(processes: dict[int, ProcessId], seconds: float) -> dict[int, ProcessId]:
+    """Wait until all have ended or the time is over; return the ones that run on."""
+    deadline = time.monotonic() + seconds
+    left = dict(processes)
+    poller = select.poll()
+    for descriptor in left:
+        poller.register(descriptor, select.POLLIN)
+    while left and (remaining := deadline - time.monotonic()) > 0:
+        for descriptor, _ in poller.poll(remaining * 1000):
+            poller.unregister(descriptor)
+            del left[descriptor]
+    return left

@@ -1,0 +1,136 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""YAML that remembers where each field stands, so that an error can name file, line and field.
+
+Topologies and policies are both read with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from topologies.errors import UsageError
+
+FieldPath = tuple[str | int, ...]
+
+
+class YamlSource:
+    """The values of a YAML mapping and the line of every field in it.
+
+    Raises UsageError for text that is not YAML, names a field twice, or is not a mapping.
+    """
+
+    def __init__(self, text: str, file: str | Path) -> None:
+        self.file = file
+        self._lines: dict[FieldPath, int] = {(): 1}
+        self._noted: set[int] = set()
+        try:
+            loader = yaml.SafeLoader(text)
+            root = loader.get_single_node()
+            if root is not None:
+                self._note(root, ())
+            values = None if root is None else loader.construct_document(root)  # type: ignore[no-untyped-call]
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            raise UsageError(
+                f"not valid YAML: {error.problem or error.context}",
+                file=file,
+                line=None if mark is None else mark.line + 1,
+            ) from None
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            raise UsageError(f"not valid YAML: {str(error).splitlines()[0]}", file=file) from None
+        if not isinstance(values, dict):
+            raise UsageError("must be a mapping of fields to values", file=file, line=1)
+        self.values: dict[str, Any] = values
+
+    def line(self, path: FieldPath) -> int:
+        """Return the line of the field at `path`, or of the nearest field around it."""
+        while path not in self._lines:
+            path = path[:-1]
+        return self._lines[path]
+
+    def line_of_field(self, field: str | None) -> int:
+        """Return the line of a field by its name as errors write it (`links[0].between`)."""
+        fields = {field_name(path): line for path, line in self._lines.items()}
+        while field and field not in fields:
+            field = field[: max(field.rfind("."), field.rfind("["), 0)]
+        return fields.get(field or "", 1)
+
+    def error(self, message: str, path: FieldPath) -> UsageError:
+        """Return the error that says `message` of the field at `path`."""
+        return UsageError(message, file=self.file, line=self.line(path), field=field_name(path) or None)
+
+    def first_error(self, error: ValidationError, prefix: FieldPath = ()) -> UsageError:
+        """Return the topmost complaint of pydantic as an error with file, line and field.
+
+        `prefix` is where the validated value stands, if it is not the whole file.
+        """
+        complaints = [
+            ((*prefix, *(part for part in detail["loc"] if part != "[key]")), _complaint(detail))
+            for detail in error.errors(include_url=False)
+        ]
+        path, message = min(complaints, key=lambda complaint: self.line(complaint[0]))
+        more = f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else ""
+        return self.error(message + more, path)
+
+    def _note(self, node: yaml.Node, path: FieldPath) -> None:
+        if id(node) in self._noted:  # an alias: its fields stand where the anchor is
+            return
+        self._noted.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                name = _key(key)
+                inner = (*path, name)
+                if inner in self._lines:
+                    raise UsageError(
+                        f"given twice, first in line {self._lines[inner]}",
+                        file=self.file,
+                        line=key.start_mark.line + 1,
+                        field=field_name(inner),
+                    )
+                self._lines[inner] = key.start_mark.line + 1
+                self._note(value, inner)
+        elif isinstance(node, yaml.SequenceNode):
+            for number, value in enumerate(node.value):
+                inner = (*path, number)
+                self._lines[inner] = value.start_mark.line + 1
+                self._note(value, inner)
+
+
+def field_name(path: Sequence[str | int]) -> str:
+    """Write a path as people read it: `links[0].between`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _key(node: yaml.Node) -> str | int:
+    if isinstance(node, yaml.ScalarNode):
+        return int(node.value) if node.tag == "tag:yaml.org,2002:int" and node.value.isdigit() else str(node.value)
+    return "?"
+
+
+def _complaint(detail: Any) -> str:
+    """Say one of pydantic's complaints in the words of the file."""
+    match detail["type"]:
+        case "missing":
+            return "missing"
+        case "extra_forbidden":
+            return "there is no such field"
+        case "value_error":
+            return str(detail["ctx"]["error"])
+        case "literal_error":
+            return f"{detail['input']!r} is not {detail['ctx']['expected']}"
+        case "string_pattern_mismatch":
+            return f"{detail['input']!r} does not match {detail['ctx']['pattern']}"
+        case _:
+            message = str(detail["msg"])
+            value = detail["input"]
+            shown = f", not {value!r}" if isinstance(value, str | int | float | None) else ""
+            return message[0].lower() + message[1:] + shown
