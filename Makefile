@@ -16,7 +16,7 @@ ROOT   := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,CI,GRADLANE_
 OWN    := $(if $(filter 0,$(shell id -u)),true,sudo chown -R $(shell id -u):$(shell id -g) build)
 PYTEST := $(PYTHON) -m pytest
 
-.PHONY: run stop test test-unit test-fabric test-long bench p4 lint clean help setup
+.PHONY: help setup run stop test test-unit test-long bench p4 lint clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets and variables

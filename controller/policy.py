@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -35,6 +36,7 @@ from controller.quantities import (
     parse_depth,
 )
 from topologies.errors import UsageError
+from topologies.units import parse_rate
 from topologies.yaml_source import YamlSource, field_name
 
 POLICY_FOLDER = Path(__file__).parent / "policies"
@@ -284,16 +286,28 @@ class Punt(_Model):
     action: PuntAction
 
 
+RateField = Annotated[
+    int,
+    BeforeValidator(parse_rate),
+    WithJsonSchema({"type": ["integer", "string"], "description": "bit/s, or text such as 100M or 1.5G"}),
+]
+
+
 def _job_name(value: Any) -> str:
     return str(value)
 
 
 class Policy(_Model):
-    """One policy, whole and checked."""
+    """One policy, whole and checked.
+
+    `packet_bytes` turns packets into bytes and back; `unlimited_rate` is what drain times count on behind ports that
+    have no rate.
+    """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
     description: str = ""
     packet_bytes: Annotated[int, Field(ge=64, le=9216)] = 1500
+    unlimited_rate: RateField = 1_000_000_000
     classes: Classes = Classes()
     jobs: dict[Annotated[str, BeforeValidator(_job_name)], Job] = Field(default_factory=dict)
     judgement: tuple[Judgement, ...] = ()
@@ -378,6 +392,11 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Policy.model_json_schema(by_alias=True)}
 
 
+def schema_text() -> str:
+    """Return the JSON schema as the file `policies/policy.schema.json` has it."""
+    return json.dumps(json_schema(), indent=1) + "\n"
+
+
 def dump(policy: Policy) -> dict[str, Any]:
     """Return a policy as plain values that `Policy.model_validate` reads back equal."""
-    return policy.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return policy.model_dump(mode="json", by_alias=True, exclude_defaults=True)

@@ -44,18 +44,16 @@ class Depth:
     unit: Unit
     text: str
 
-    def bytes_at(self, rate_bps: int | None, packet_bytes: int, limit_bytes: int | None = None) -> int:
+    def bytes_at(self, rate_bps: int, packet_bytes: int, limit_bytes: int | None = None) -> int:
         """Return the depth in bytes on a port of `rate_bps`, for packets of `packet_bytes`.
 
-        Raises ValueError where the unit needs what is not there: a rate, or a limit to take a share of.
+        Raises ValueError for a share of a limit where there is none.
         """
         if self.unit == "bytes":
             return round(self.amount)
         if self.unit == "packets":
             return round(self.amount * packet_bytes)
         if self.unit == "seconds":
-            if rate_bps is None:
-                raise ValueError(f"{self.text} is a drain time, and the port's rate is unlimited; write bytes")
             return round(self.amount * rate_bps / 8)
         if limit_bytes is None:
             raise ValueError(f"{self.text} is a share of the queue's limit, and the queue has none")

@@ -25,7 +25,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from topologies import addresses
 from topologies.errors import FailureError
-from topologies.model import Fabric, Host, Link, Port
+from topologies.model import Fabric, Host, Link
 
 _CLONE_NEWNET = 0x40000000
 _SIOCETHTOOL = 0x8946
@@ -140,19 +140,24 @@ def configure_host(fabric: Fabric, host: Host, pid: int) -> None:
                 _shape(netlink, index, rate, fabric.mtu)
 
 
-def shape_switch_port(port: Port, mtu: int) -> None:
-    """Put the link's rate behind a switch port, for a switch that has no shaper of its own."""
-    if port.rate_bps is not None:
-        with IPRoute() as netlink:
-            _shape(netlink, socket.if_nametoindex(port.interface), port.rate_bps, mtu)
+def shape_switch_ports(fabric: Fabric) -> None:
+    """Put the links' rates behind the switches' ports, for switches that have no shaper of their own."""
+    with IPRoute() as netlink:
+        for switch in fabric.switches:
+            for port in fabric.ports(switch.name):
+                if port.rate_bps is not None:
+                    _shape(netlink, socket.if_nametoindex(port.interface), port.rate_bps, fabric.mtu)
 
 
 def delay_links(fabric: Fabric, placement: Placement) -> None:
-    """Delay both directions of every link that asks for it; FailureError if the kernel has no netem queue."""
+    """Delay both directions of every link that asks for it, behind the shapers of both its ends.
+
+    Raises FailureError if the kernel has no netem queue.
+    """
     for link in fabric.links:
         if link.delay_ns:
             for node in link.ends:
-                _delay(fabric, link, node, placement)
+                _delay(fabric, link, node, placement, shaped=link.rate_from(node) is not None)
 
 
 def delete_group(group: int) -> None:
@@ -170,10 +175,11 @@ def delete_group(group: int) -> None:
 def group_of(name: str) -> int:
     """Return the group of an interface of this namespace; 0, the default group, also if there is no such one."""
     with IPRoute() as netlink:
-        for interface in netlink.link("dump"):
-            if interface.get("ifname") == name:
-                return int(interface.get("group") or 0)
-    return 0
+        try:
+            (interface,) = netlink.link("get", ifname=name)
+        except NetlinkError:
+            return 0
+        return int(interface.get("group") or 0)
 
 
 def interfaces_with_carrier(names: Iterable[str]) -> set[str]:
@@ -220,12 +226,11 @@ def _shape(netlink: Any, index: int, rate_bps: int, mtu: int) -> None:
     netlink.tc("add", "tbf", index, handle=_SHAPER, rate=rate_bps // 8, burst=burst, limit=_NIC_QUEUE_BYTES)
 
 
-def _delay(fabric: Fabric, link: Link, node: str, placement: Placement) -> None:
+def _delay(fabric: Fabric, link: Link, node: str, placement: Placement, shaped: bool) -> None:
     name = fabric.interface(node, link.end(node).port)
     pid = placement.host_pids.get(node, os.getpid())
     with namespace(pid), IPRoute() as netlink:
         index = socket.if_nametoindex(name)
-        shaped = any(queue.get("handle") == _SHAPER for queue in netlink.get_qdiscs(index))
         place = {"parent": _SHAPER + 1} if shaped else {}
         try:
             netlink.tc("add", "netem", index, delay=link.delay_ns // 1000, **place)

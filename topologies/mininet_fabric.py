@@ -68,7 +68,7 @@ class MininetFabric:
         state_path: str | Path | None = None,
         logs: str | Path = "logs",
         pcaps: str | Path | None = None,
-        ready_seconds: float = 60.0,
+        ready_seconds: float = 120.0,
     ) -> None:
         self._asked = fabric
         self._runner_class = runner_for(target) if isinstance(target, str) else target
@@ -81,10 +81,11 @@ class MininetFabric:
         self._stack = ExitStack()
         self._death_callbacks: list[Callable[[SwitchProcess], None]] = []
         self._running: state.RunningFabric
+        self._runner: Runner
+        self._saving = threading.Lock()
         self._net: FabricNet
         self._hosts: dict[str, FabricHost] = {}
         self.fabric = fabric
-        self.dead: list[SwitchProcess] = []
         self.startup_seconds: dict[str, float] = {}
 
     def __enter__(self) -> MininetFabric:
@@ -132,14 +133,30 @@ class MininetFabric:
         """Mend the link between two nodes."""
         self._set_link(a, b, True)
 
+    def stop_switch(self, name: str) -> None:
+        """End one switch; the others go on."""
+        self._runner.stop_one(self.fabric.switch(name))
+        self._save_switches()
+
+    def start_switch(self, name: str) -> None:
+        """Start a switch that has ended, in a process of its own, without a program; the controller brings that."""
+        switch = self.fabric.switch(name)
+        if self._runner.process_of(name) is not None:
+            raise UsageError(f"switch {name} runs already")
+        self._runner.bury(switch)
+        self._runner.start_one(switch)
+        self._save_switches()
+        self._runner.wait_until_ready(self._ready_seconds, [switch])
+        self._runner.configure([switch])
+
     def on_switch_death(self, callback: Callable[[SwitchProcess], None]) -> None:
         """Have `callback` called, from another thread, when a switch's process ends by itself."""
         self._death_callbacks.append(callback)
 
     def check(self) -> None:
         """Raise FailureError if a switch has died."""
-        if self.dead:
-            raise FailureError(self.dead[0].obituary())
+        if self._runner.dead:
+            raise FailureError(self._runner.dead[0].obituary())
 
     def prompt(self, verbs: Verbs | None = None, stdin: TextIO | None = None) -> None:
         """Run Mininet's prompt with further verbs, each a function from the rest of the line to what to print."""
@@ -160,15 +177,16 @@ class MininetFabric:
             isolated=self._isolated,
             pcaps=self._pcaps,
         )
-        runner = self._runner_class(run)
+        runner = self._runner = self._runner_class(run)
         runner.check()
+        self._check_delays(runner)
         runner.check_ports_free()
         self._check_interfaces_free()
 
         owner = ProcessId.of(os.getpid())
         assert owner is not None
         self._running = state.RunningFabric(run.mark, self.fabric, runner.target, self._isolated, owner)
-        self._save(switches={s.name: _switch_state(runner, s.name) for s in self.fabric.switches})
+        self._save_switches()
         stack.enter_context(_warden(self.state_path))
         stack.callback(self._clear)
         self._lay_out(stack, run)
@@ -176,9 +194,9 @@ class MininetFabric:
 
         stack.callback(runner.stop)
         runner.start()
-        self._save(switches={s.name: _switch_state(runner, s.name) for s in self.fabric.switches})
+        self._save_switches()
         runner.wait_until_ready(self._ready_seconds)
-        runner.configure()
+        runner.configure(self.fabric.switches)
         runner.watch(self._switch_died)
         self._note("switches", began)
 
@@ -221,6 +239,14 @@ class MininetFabric:
             return state.path_in_use()
         return state.DEFAULT_PATH.with_name(f"fabric-{instance}.json")
 
+    def _check_delays(self, runner: Runner) -> None:
+        delayed = next((link for link in self.fabric.links if link.delay_ns), None)
+        if delayed is not None and not runner.has_kernel_queues:
+            raise FailureError(
+                f"link {delayed.name} has a delay, and the {runner.target} cannot make one: "
+                "it sends past the kernel's queues; leave `delay` out to run without it"
+            )
+
     def _check_interfaces_free(self) -> None:
         present = kernel.interface_names()
         for switch in self.fabric.switches:
@@ -231,7 +257,7 @@ class MininetFabric:
     def _lay_out(self, stack: ExitStack, run: Run) -> None:
         from topologies.mininet_nodes import FabricNet
 
-        self._net = FabricNet(run.mark, self._set_link)
+        self._net = FabricNet(run.mark, self._set_link, self._set_switch)
         stack.callback(self._net.end_shells)
         self._hosts = self._net.add_hosts(self.fabric)
         placement = kernel.Placement(run.mark, {name: host.pid for name, host in self._hosts.items()})
@@ -240,7 +266,9 @@ class MininetFabric:
         kernel.raise_switch_ports(self.fabric)
         for host in self.fabric.hosts:
             kernel.configure_host(self.fabric, host, placement.host_pids[host.name])
-        kernel.delay_links(self.fabric, placement)
+        if self._runner.has_kernel_queues:
+            kernel.shape_switch_ports(self.fabric)
+            kernel.delay_links(self.fabric, placement)
         self._net.add_switches(self.fabric)
 
     def _set_link(self, a: str, b: str, up: bool) -> None:
@@ -248,9 +276,12 @@ class MininetFabric:
         ends = [end for end in (link.a, link.b) if not self.fabric.is_host(end.node)]
         kernel.set_links_up([self.fabric.interface(end.node, end.port) for end in ends], up)
 
+    def _set_switch(self, name: str, runs: bool) -> None:
+        (self.start_switch if runs else self.stop_switch)(name)
+
     def _switch_died(self, process: SwitchProcess) -> None:
-        self.dead.append(process)
         _log.error("%s", process.obituary())
+        self._save_switches()
         for callback in self._death_callbacks:
             callback(process)
 
@@ -258,9 +289,13 @@ class MininetFabric:
         clear_run(self._running.run)
         self.state_path.unlink(missing_ok=True)
 
+    def _save_switches(self) -> None:
+        self._save(switches={switch.name: _switch_state(self._runner, switch.name) for switch in self.fabric.switches})
+
     def _save(self, **changes: Any) -> None:
-        self._running = replace(self._running, **changes)
-        state.save(self._running, self.state_path)
+        with self._saving:
+            self._running = replace(self._running, **changes)
+            state.save(self._running, self.state_path)
 
     def _note(self, stage: str, began: float) -> None:
         self.startup_seconds[stage] = time.monotonic() - began

@@ -66,8 +66,9 @@ class FabricSwitch(Switch):  # type: ignore[misc]
 
     controlIntf = None
 
-    def __init__(self, name: str, run: int, **parameters: Any) -> None:
+    def __init__(self, name: str, run: int, set_running: Callable[[str, bool], None], **parameters: Any) -> None:
         self._run = run
+        self._set_running = set_running
         # "In a namespace" while it is built, or Mininet would want a shell at once, to set `lo` up.
         super().__init__(name, **{**parameters, "inNamespace": True})
         self.inNamespace = False
@@ -86,7 +87,12 @@ class FabricSwitch(Switch):  # type: ignore[misc]
         return _start([], self._run, command, options)
 
     def start(self, controllers: object) -> None:
-        """Do nothing: the runner has started the switch."""
+        """Start the switch again: the prompt's `switch NAME start`."""
+        self._set_running(self.name, True)
+
+    def stop(self, deleteIntfs: bool = False) -> None:
+        """End the switch and leave its ports: the prompt's `switch NAME stop`."""
+        self._set_running(self.name, False)
 
     def _popen(self, command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
         return subprocess.Popen(command, env=environment(self._run), **options)
@@ -136,11 +142,14 @@ class FabricHost(Host):  # type: ignore[misc]
 
 
 class FabricNet(Mininet):  # type: ignore[misc]
-    """Mininet as its prompt needs it: our nodes and links, link state through the fabric."""
+    """Mininet as its prompt needs it: our nodes and links, link and switch state through the fabric."""
 
-    def __init__(self, run: int, set_link: Callable[[str, str, bool], None]) -> None:
+    def __init__(
+        self, run: int, set_link: Callable[[str, str, bool], None], set_switch: Callable[[str, bool], None]
+    ) -> None:
         self._run = run
         self._set_link = set_link
+        self._set_switch = set_switch
         super().__init__(switch=FabricSwitch, host=FabricHost, controller=None, build=False)
         self.built = True
 
@@ -155,7 +164,7 @@ class FabricNet(Mininet):  # type: ignore[misc]
     def add_switches(self, fabric: Fabric) -> None:
         """Add all switches and links of a fabric; the hosts are there."""
         for switch in fabric.switches:
-            self.addSwitch(switch.name, run=self._run, dpid=f"{switch.device_id:x}")
+            self.addSwitch(switch.name, run=self._run, set_running=self._set_switch, dpid=f"{switch.device_id:x}")
         for link in fabric.links:
             cable = FabricLink(
                 self[link.a.node],

@@ -16,23 +16,47 @@ from topologies.errors import GradlaneError, UsageError
 Verbs = Mapping[str, Callable[[str], str | None]]
 
 
+class FabricPrompt(CLI):  # type: ignore[misc]
+    """Mininet's prompt, which says a user's mistake in one line and reads scripts from a pipe as they stand."""
+
+    prompt = "gradlane> "
+
+    def __init__(self, net: Any, stdin: TextIO) -> None:
+        self.use_rawinput = stdin is sys.stdin and stdin.isatty()
+        super().__init__(net, stdin=stdin)
+
+    def onecmd(self, line: str) -> bool | str | None:
+        """Run one line."""
+        try:
+            return super().onecmd(line)  # type: ignore[no-any-return]
+        except GradlaneError as error:
+            print(f"error: {error}", flush=True)
+            return None
+
+    def waitForNode(self, node: Any) -> None:
+        """Wait for a node's command and print its output; only a person's typing goes to the command."""
+        if self.isatty():
+            super().waitForNode(node)
+            return
+        while node.waiting:
+            node.waitReadable()
+            print(node.monitor().replace("\r\n", "\n"), end="", flush=True)
+
+
 def prompt(net: Any, verbs: Verbs, stdin: TextIO | None = None) -> None:
     """Run the prompt until its user leaves it. Raises UsageError if a verb of ours would hide one of Mininet's."""
-    methods: dict[str, Any] = {"prompt": "gradlane> "}
+    methods: dict[str, Any] = {}
     for name, verb in verbs.items():
-        if hasattr(CLI, f"do_{name}"):
+        if hasattr(FabricPrompt, f"do_{name}"):
             raise UsageError(f"the prompt has a verb {name!r} already")
         methods[f"do_{name}"] = _method(verb)
-    kind: Any = type("FabricPrompt", (CLI,), methods)
-    kind(net, stdin=sys.stdin if stdin is None else stdin)
+    kind: Any = type("FabricPrompt", (FabricPrompt,), methods)
+    kind(net, sys.stdin if stdin is None else stdin)
 
 
 def _method(verb: Callable[[str], str | None]) -> Callable[[Any, str], None]:
     def run(_prompt: Any, line: str) -> None:
-        try:
-            output = verb(line.strip())
-        except GradlaneError as error:
-            output = f"error: {error}"
+        output = verb(line.strip())
         if output:
             print(output.rstrip("\n"), flush=True)
 

@@ -109,7 +109,7 @@ def save(state: RunningFabric, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}")
-        draft.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+        draft.write_text(json.dumps(values) + "\n", encoding="utf-8")
         draft.replace(path)
     except OSError as error:
         raise FailureError(f"cannot write the state file {path}: {error.strerror}") from None

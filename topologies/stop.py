@@ -36,10 +36,20 @@ def stop(path: str | Path | None = None, owner_grace: float = 10.0) -> str | Non
     return running.fabric.name
 
 
+def clear_abandoned(folder: Path = state.DEFAULT_PATH.parent) -> list[str]:
+    """Clear the further instances (`fabric-N.json`) whose owner is gone; return the fabrics' names."""
+    cleared = []
+    for file in sorted(folder.glob("fabric-*.json")):
+        running = state.find(file)
+        if running is not None and not running.owner.is_running():
+            cleared.append(stop(file) or "")
+    return cleared
+
+
 def clear(running: state.RunningFabric) -> None:
     """End every process of a fabric, listed or marked, and delete its interfaces. The owner is left alone."""
     shells = [host.process for host in running.hosts.values()]
-    processes.end([process for process in running.processes if process not in shells])
+    processes.end([process for process in running.processes if process not in shells], grace=10.0)
     processes.end(shells, first=signal.SIGHUP)  # an interactive shell ignores SIGTERM
     clear_run(running.run)
 
@@ -72,6 +82,9 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             name = stop(options.state)
             print("no fabric is running" if name is None else f"stopped fabric {name}")
+            if options.state is None:
+                for abandoned in clear_abandoned():
+                    print(f"cleared what fabric {abandoned} left")
     except GradlaneError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -28,6 +28,7 @@ PROTECTED_BELOW = 8
 """Tensors of fewer packets than this are protected: a rank among so few says nothing."""
 
 MOST_IMPORTANT = 255
+GOLDEN_RATIO = (1 + 5**0.5) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,19 @@ class Packets:
     def headers(self) -> NDArray[np.void]:
         """The header of every packet, shape (packets,), a view: writing a field writes the packet."""
         return self.frames[:, :GRADIENT_BYTES].view(HEADER)[:, 0]
+
+    def rows(self) -> list[bytes]:
+        """Return the bytes of every packet, without the padding of its row."""
+        return [frame[:length].tobytes() for frame, length in zip(self.frames, self.lengths, strict=True)]
+
+    @staticmethod
+    def of(rows: list[bytes]) -> "Packets":
+        """Make the matrix of given packets, as wide as the longest."""
+        lengths = np.array([len(row) for row in rows], np.uint32)
+        frames = np.zeros((len(rows), int(lengths.max(initial=0))), np.uint8)
+        for frame, row in zip(frames, rows, strict=True):
+            frame[: len(row)] = np.frombuffer(row, np.uint8)
+        return Packets(frames, lengths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +161,21 @@ def mean_magnitudes(flat: NDArray[np.float32], per_packet: int) -> NDArray[np.fl
     counts = np.diff(np.append(starts, flat.size))
     means: NDArray[np.float64] = np.add.reduceat(np.abs(flat), starts, dtype=np.float64) / counts
     return means
+
+
+def spread(packets: Packets) -> Packets:
+    """Return one tensor's packets in an order in which every stretch has important and unimportant ones alike.
+
+    A switch can drop the least important of what it holds, but if they all passed a moment ago it must drop others; in
+    the order of offsets neighbours are alike (a picture's border gives gradients of zero). Packets are placed by
+    offset, so any order will do: ranks step by the golden ratio, which spreads them most evenly. Renumbers sequences.
+    """
+    header = packets.headers
+    ranks = np.argsort(np.argsort(header["importance"], kind="stable"))
+    order = np.argsort(ranks * GOLDEN_RATIO % 1)
+    mixed = Packets(packets.frames[order], packets.lengths[order])
+    mixed.headers["sequence"] = header["sequence"]
+    return mixed
 
 
 def concatenate(parts: list[Packets]) -> Packets:

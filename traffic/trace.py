@@ -22,11 +22,13 @@ from numpy.typing import NDArray
 
 from topologies.errors import UsageError
 from traffic.model import MLP, WORKLOADS, Parameter
-from traffic.packer import Packets, TensorId, concatenate, pack
+from traffic.packer import Packets, TensorId, concatenate, pack, spread
 from traffic.wire import IPV4_VALUES
 
 FORMAT = "gradlane-trace"
 FORMAT_VERSION = 1
+MAGIC = b"PK"
+"""How every .npz archive begins."""
 
 DAMAGE = (ValueError, LookupError, TypeError, EOFError, ArithmeticError, RuntimeError, MemoryError, struct.error,
           zipfile.BadZipFile, zlib.error)  # fmt: skip
@@ -74,7 +76,7 @@ class Trace:
         for index in range(len(self.rounds)):
             for parameter, flat in self.tensors(index, worker):
                 ids = TensorId(job, worker, parameter.tensor, parameter.layer, index, self.samples)
-                parts.append(pack(flat, ids, per_packet=per_packet, sequence=sequence))
+                parts.append(spread(pack(flat, ids, per_packet=per_packet, sequence=sequence)))
                 sequence += len(parts[-1])
         return concatenate(parts)
 
@@ -143,15 +145,19 @@ def save(trace: Trace, path: Path) -> None:
 def load(path: Path) -> Trace:
     """Read a trace. Raises UsageError, in one line, for a file that is missing, damaged or of another version."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            about = json.loads(str(archive["about"]))
-            values = archive["values"]
+        with path.open("rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                raise UsageError("not a Gradlane trace", file=path)
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                about = json.loads(str(archive["about"]))
+                values = archive["values"]
     except FileNotFoundError:
         raise UsageError("no such trace; `gradctl trace record` makes one", file=path) from None
     except OSError as error:
         raise UsageError(f"cannot read the trace: {error.strerror or error}", file=path) from None
     except DAMAGE as error:
-        raise UsageError(f"not a Gradlane trace, or a damaged one ({_short(error)})", file=path) from None
+        raise UsageError(f"damaged trace ({_short(error)})", file=path) from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise UsageError("not a Gradlane trace", file=path)
     if about.get("version") != FORMAT_VERSION:

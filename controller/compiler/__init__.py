@@ -13,19 +13,19 @@ Conventions of the compiled state, which every reader of a switch may rely on:
 from __future__ import annotations
 
 from controller.compiler import classification, forwarding, judgement
-from controller.compiler.state import PortRate, QueueLimit, SwitchState, Target
+from controller.compiler.state import DesiredState, PortRate, QueueLimit, Target
 from controller.p4rt.entities import Entity
 from controller.policy import Policy
 from controller.quantities import CLASSES
 from topologies.model import Fabric
 from topologies.routes import FailedLinks, next_hops
 
-__all__ = ["PortRate", "QueueLimit", "SwitchState", "Target", "compile_policy"]
+__all__ = ["DesiredState", "PortRate", "QueueLimit", "Target", "compile_policy"]
 
 
 def compile_policy(
     policy: Policy, fabric: Fabric, targets: Target | dict[str, Target] = "softswitch", failed: FailedLinks = ()
-) -> dict[str, SwitchState]:
+) -> dict[str, DesiredState]:
     """Return what every switch of `fabric` should hold under `policy`.
 
     `targets` says what runs the switches: one target for all, or one for each by name. `failed` names links that
@@ -40,7 +40,7 @@ def compile_policy(
     states = {}
     for switch in fabric.switches:
         target = targets if isinstance(targets, str) else targets[switch.name]
-        rate = judgement.slowest(fabric.ports(switch.name))
+        rate = judgement.slowest(policy, fabric.ports(switch.name))
         limits = [judgement.Limit.of(policy, class_, rate, fabric.ports(switch.name)) for class_ in range(CLASSES)]
         entities: list[Entity] = [
             *forwarding.adjacency(fabric, switch.name),
@@ -53,7 +53,7 @@ def compile_policy(
             *classification.path_modes(policy),
             *judgement.rows(policy, limits, rate, target),
         ]
-        states[switch.name] = SwitchState(
+        states[switch.name] = DesiredState(
             switch=switch.name,
             target=target,
             entities=tuple(entities),
@@ -62,6 +62,9 @@ def compile_policy(
                 for port in fabric.ports(switch.name)
                 for class_ in range(CLASSES)
             ),
-            rates=tuple(PortRate(port.number, port.rate_bps or 0) for port in fabric.ports(switch.name)),
+            # BMv2 has no shaper of its own: the runner puts the links' rates into the kernel.
+            rates=tuple(
+                PortRate(port.number, port.rate_bps or 0) for port in fabric.ports(switch.name) if target != "bmv2"
+            ),
         )
     return states

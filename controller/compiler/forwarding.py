@@ -26,7 +26,8 @@ from controller.policy import MAX_WEIGHT, Policy
 from topologies import addresses
 from topologies.model import Fabric, Link
 
-SELECTORS: Final = (("path_selector", "path_group"),)
+SELECTOR: Final = "path_selector"
+GROUP_TABLES: Final = ("path_group", "path_group_alternative")
 
 
 def _mac(text: str) -> int:
@@ -68,15 +69,15 @@ def paths(policy: Policy, fabric: Fabric, switch: str, hops: dict[str, tuple[int
         for destination, ports in _towards(policy, fabric, switch, hops).items()
         if len(ports) > 1
     }
-    for profile, _ in SELECTORS:
-        for uplink in fabric.ports(switch):
-            if not uplink.faces_host:
-                yield Member(profile, uplink.number, Call("set_next_hop", (("next_hop", uplink.number),)))
+    for uplink in fabric.ports(switch):
+        if not uplink.faces_host:
+            path = Call("set_path", (("next_hop", uplink.number), ("port", uplink.number)))
+            yield Member(SELECTOR, uplink.number, path)
     for group, ports in groups.items():
         weights = _reduced([_weight(policy, fabric, switch, port) or 1 for port in ports])
         members = tuple(GroupMember(port, weight, port) for port, weight in zip(ports, weights, strict=True))
-        for profile, table in SELECTORS:
-            yield Group(profile, group, members)
+        yield Group(SELECTOR, group, members)
+        for table in GROUP_TABLES:
             yield TableEntry(table, (("group", Exact(group)),), GroupRef(group))
         if policy.paths.pinned:
             for number, port in enumerate(ports, start=1):

@@ -32,7 +32,7 @@ class Limit:
     full: int | None
 
     @staticmethod
-    def of(policy: Policy, class_: int, rate_bps: int | None, ports: Sequence[Port]) -> Limit:
+    def of(policy: Policy, class_: int, rate_bps: int, ports: Sequence[Port]) -> Limit:
         """Return the limit of `class_` under a policy, for drain times at `rate_bps`. Raises UsageError."""
         queue = policy.queues.of_class(class_)
         if queue is None:
@@ -68,9 +68,9 @@ def _full_below(limit: int, full: int, packet_bytes: int) -> int:
     return max(1, min(full, limit - packet_bytes)) if limit > packet_bytes else max(1, limit // 2)
 
 
-def slowest(ports: Iterable[Port]) -> int | None:
+def slowest(policy: Policy, ports: Iterable[Port]) -> int:
     """Return the lowest rate of some ports: a drain time speaks of it, since rows of judgement name no port."""
-    return min((port.rate_bps for port in ports if port.rate_bps), default=None)
+    return min((port.rate_bps or policy.unlimited_rate for port in ports), default=policy.unlimited_rate)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class _Rule:
     action: Call
 
 
-def rows(policy: Policy, limits: Sequence[Limit], rate: int | None, target: Target) -> Iterator[Entity]:
+def rows(policy: Policy, limits: Sequence[Limit], rate: int, target: Target) -> Iterator[Entity]:
     """Yield the rows of judgement; `limits` are those of the classes in order, `rate` what drain times count on."""
     rules = [_rules(policy, class_, limits[class_], rate, target) for class_ in range(CLASSES)]
     for distinct in dict.fromkeys(rules):
@@ -99,7 +99,7 @@ def rows(policy: Policy, limits: Sequence[Limit], rate: int | None, target: Targ
                 yield TableEntry("judge", tuple(match), rule.action, len(distinct) - number)
 
 
-def _rules(policy: Policy, class_: int, limit: Limit, rate: int | None, target: Target) -> tuple[_Rule, ...]:
+def _rules(policy: Policy, class_: int, limit: Limit, rate: int, target: Target) -> tuple[_Rule, ...]:
     """Return the rules of one class in the order in which they win: `full`, what is kept, then the severest first."""
     rules = []
     for block, judgement in enumerate(policy.judgement):
@@ -117,7 +117,7 @@ def _rules(policy: Policy, class_: int, limit: Limit, rate: int | None, target: 
 
 
 def _rule(
-    policy: Policy, judgement: Judgement, block: int, number: int, limit: Limit, rate: int | None, target: Target
+    policy: Policy, judgement: Judgement, block: int, number: int, limit: Limit, rate: int, target: Target
 ) -> _Rule:
     row = judgement.rows[number]
     where = ("judgement", block, "rows", number, "above")

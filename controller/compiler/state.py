@@ -31,7 +31,7 @@ class PortRate:
 
 
 @dataclass(frozen=True)
-class SwitchState:
+class DesiredState:
     """All that one switch should hold. Entities stand in the order in which they may be written."""
 
     switch: str

@@ -144,7 +144,6 @@ class Group(NamedTuple):
     profile: str
     id: int
     members: tuple[GroupMember, ...]
-    max_size: int = 0
 
     @property
     def key(self) -> tuple[str, str, int]:

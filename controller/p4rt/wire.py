@@ -9,8 +9,13 @@ numbers are p4runtime.proto's; tests hold this module to the protobuf classes, b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Final, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from controller.p4rt.entities import (
     Action,
@@ -39,9 +44,8 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class Counted(NamedTuple):
-    """One cell of a counter."""
+    """What a direct counter has counted of its row."""
 
-    cell: int
     packets: int
     bytes: int
 
@@ -155,7 +159,7 @@ class Encoder:
             )
             for member in group.members
         )
-        return number(1, self._profile(group.profile).id) + number(2, group.id) + members + number(4, group.max_size)
+        return number(1, self._profile(group.profile).id) + number(2, group.id) + members
 
     def _profile(self, name: str) -> ProfileInfo:
         try:
@@ -249,7 +253,7 @@ class Decoder:
                 case 4:
                     priority = value
                 case 7:
-                    count = _counter_data(data, value, last, 0)
+                    count = _counter_data(data, value, last)
                 case 8 | 13 if value:
                     return None, None
         table = self._pipeline.tables_by_id.get(table_id)
@@ -310,7 +314,7 @@ class Decoder:
         return Member(self._profile_name(profile_id), member_id, action)
 
     def _group(self, data: bytes, start: int, end: int) -> Group:
-        profile_id = group_id = max_size = 0
+        profile_id = group_id = 0
         members: list[GroupMember] = []
         for field, value, last in _walk(data, start, end):
             match field:
@@ -320,9 +324,7 @@ class Decoder:
                     group_id = value
                 case 3:
                     members.append(_group_member(data, value, last))
-                case 4:
-                    max_size = value
-        return Group(self._profile_name(profile_id), group_id, tuple(sorted(members)), max_size)
+        return Group(self._profile_name(profile_id), group_id, tuple(sorted(members)))
 
     def _profile_name(self, profile_id: int) -> str:
         try:
@@ -331,29 +333,58 @@ class Decoder:
             raise FailureError(f"the switch speaks of action profile {profile_id:#x}, unknown to its program") from None
 
 
-def counter_cells(response: bytes) -> Iterator[Counted]:
-    """Yield the cells of an indexed counter from a ReadResponse."""
-    for _, start, end in _walk(response, 0, len(response)):
-        for kind, first, last in _walk(response, start, end):
-            if kind != 7:
-                continue
-            index, counted = 0, Counted(0, 0, 0)
-            for field, value, stop in _walk(response, first, last):
-                if field == 2:
-                    index = _first(response, value, stop)
-                elif field == 3:
-                    counted = _counter_data(response, value, stop, 0)
-            yield counted._replace(cell=index)
+def add_counter_cells(
+    counter_id: int, response: bytes, packets: npt.NDArray[np.int64], octets: npt.NDArray[np.int64]
+) -> None:
+    """Put the cells of an indexed counter from a ReadResponse where they belong: cell i at index i.
+
+    A counter has tens of thousands of cells and most are zero: runs of those are passed over without a look.
+    """
+    zeros = _zero_cells(counter_id)
+    at = 0
+    while True:
+        run = zeros.match(response, at)
+        at = run.end() if run else at
+        entity = next(_walk(response, at, len(response)), None)
+        if entity is None:
+            return
+        field, start, at = entity
+        if at < start:
+            raise FailureError("the switch sent a counter that is no ReadResponse")
+        if field == 1:
+            index, cell = _counter_cell(response, start, at)
+            packets[index], octets[index] = cell.packets, cell.bytes
 
 
-def _counter_data(data: bytes, start: int, end: int, index: int) -> Counted:
+@cache
+def _zero_cells(counter_id: int) -> re.Pattern[bytes]:
+    """Match any number of entities that are cells of a counter without counts: short lengths, an index, no data."""
+    head = rb"\x0a[\x00-\x7f]\x3a[\x00-\x7f]" + re.escape(number(1, counter_id))
+    index = rb"(?:\x12[\x00-\x7f](?:\x08[\x80-\xff]*[\x00-\x7f])?)?"
+    return re.compile(rb"(?:" + head + index + rb"(?:\x1a\x00)?(?=\x0a|\Z))*", re.DOTALL)
+
+
+def _counter_cell(data: bytes, start: int, end: int) -> tuple[int, Counted]:
+    index, cell = 0, Counted(0, 0)
+    for kind, first, last in _walk(data, start, end):
+        if kind != 7:
+            continue
+        for field, value, stop in _walk(data, first, last):
+            if field == 2:
+                index = _first(data, value, stop)
+            elif field == 3:
+                cell = _counter_data(data, value, stop)
+    return index, cell
+
+
+def _counter_data(data: bytes, start: int, end: int) -> Counted:
     octets = packets = 0
     for field, value, _ in _walk(data, start, end):
         if field == 1:
             octets = value
         elif field == 2:
             packets = value
-    return Counted(index, packets, octets)
+    return Counted(packets, octets)
 
 
 def _group_member(data: bytes, start: int, end: int) -> GroupMember:

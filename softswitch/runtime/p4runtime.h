@@ -18,7 +18,6 @@
 #include <stdint.h>
 
 #define P4RT_SLICE 64
-#define P4RT_PORTS 512
 
 enum p4rt_code { /* google.rpc.Code */
     P4RT_OK = 0, P4RT_INVALID_ARGUMENT = 3, P4RT_NOT_FOUND = 5, P4RT_ALREADY_EXISTS = 6, P4RT_PERMISSION_DENIED = 7,
@@ -65,11 +64,10 @@ struct p4rt_schema {
 struct ss_switch;
 struct p4rt_session;
 
-/* A session lives as long as its schema and the switch's program; NULL: no memory. */
-struct p4rt_session *p4rt_open(struct ss_switch *, const struct p4rt_schema *);
+/* A session lives as long as its schema and the switch's program; NULL: no memory. `ports` is the switch whose ports
+ * members may watch: the same, but for a switch that only stands in until a saved pipeline is committed. */
+struct p4rt_session *p4rt_open(struct ss_switch *, struct ss_switch *ports, const struct p4rt_schema *);
 void p4rt_close(struct p4rt_session *);
-/* The ports that exist, one byte each: a watch port must be one of them. */
-void p4rt_set_ports(struct p4rt_session *, const uint8_t present[P4RT_PORTS]);
 
 /* What a WriteRequest says of itself, read before its updates are touched; false: malformed. */
 struct p4rt_head {
@@ -80,6 +78,8 @@ struct p4rt_head {
     const uint8_t *role; size_t role_length;
 };
 bool p4rt_write_head(const uint8_t *request, size_t length, struct p4rt_head *);
+/* The device_id of any other request (field 1); false: malformed. */
+bool p4rt_read_device(const uint8_t *request, size_t length, uint64_t *device_id);
 
 struct p4rt_error { uint32_t index; int32_t code; char message[160]; };
 /* An update or entity that is not ours; `data` is the Entity, `type` the Update.Type (0 in a read). */
@@ -104,6 +104,12 @@ void p4rt_read_fail(struct p4rt_query *, uint32_t index, int32_t code, const cha
 const struct p4rt_error *p4rt_read_errors(const struct p4rt_query *, uint32_t *count, uint32_t *entities);
 void p4rt_read_free(struct p4rt_query *);
 
+/* Put everything that one session's objects hold (entries, defaults, members, groups, value sets, meters, counts,
+ * registers) into another's, in place of what is there. Not all of it fits: a code, with the reason in `message`. */
+int p4rt_copy(struct p4rt_session *from, struct p4rt_session *to, char *message, uint32_t message_bytes);
+
+/* How many entries have an idle timeout: without any there is nothing to look for. */
+uint32_t p4rt_idle_count(const struct p4rt_session *);
 /* Entries past their idle timeout, as the table_entry fields of an IdleTimeoutNotification; their timers start anew.
  * Returns the bytes written so far for this scan (0: none); valid until the next call. */
 size_t p4rt_idle_entries(struct p4rt_session *, const uint8_t **bytes);

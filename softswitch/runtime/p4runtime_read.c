@@ -62,7 +62,8 @@ static void put_entry(struct p4rt_query *q, const struct p4rt_table *table, cons
 {
     size_t start = begin_entity(q);
     if (q->walk.kind == P4RT_TABLE)
-        p4rt_encode_entry(q->s, &q->out, P4RT_TABLE, table, entry, q->walk.parts);
+        p4rt_encode_entry(q->s, &q->out, P4RT_TABLE, table, entry,
+                          q->walk.parts & ~(table->supports_timeout ? 0u : P4RT_WITH_ELAPSED));
     else
         put_direct(q->s, &q->out, q->walk.kind, table, entry, false);
     wire_end(&q->out, start);
@@ -399,6 +400,17 @@ static int start_value_sets(struct p4rt_query *q, struct wire_span content)
 }
 
 /* Queries. */
+
+bool p4rt_read_device(const uint8_t *request, size_t length, uint64_t *device_id)
+{
+    struct wire_reader in = wire_open((struct wire_span){ request, length });
+    struct wire_field field;
+    *device_id = 0;
+    while (wire_next(&in, &field))
+        if (field.key == WIRE_VARINT(1))
+            *device_id = field.value;
+    return !in.malformed;
+}
 
 struct p4rt_query *p4rt_read_begin(struct p4rt_session *s, const uint8_t *request, size_t length)
 {

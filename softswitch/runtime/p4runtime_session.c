@@ -11,12 +11,13 @@ static uint32_t at_least_one(uint32_t count)
     return count ? count : 1;
 }
 
-struct p4rt_session *p4rt_open(struct ss_switch *sw, const struct p4rt_schema *schema)
+struct p4rt_session *p4rt_open(struct ss_switch *sw, struct ss_switch *ports, const struct p4rt_schema *schema)
 {
     struct p4rt_session *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
     s->sw = sw;
+    s->ports = ports;
     s->schema = schema;
     s->state = ss_switch_state(sw);
     s->objects = ss_switch_program(sw)->objects(s->state);
@@ -70,11 +71,6 @@ void p4rt_close(struct p4rt_session *s)
     free(s->cell);
     wire_free(&s->idle);
     free(s);
-}
-
-void p4rt_set_ports(struct p4rt_session *s, const uint8_t present[P4RT_PORTS])
-{
-    memcpy(s->ports, present, P4RT_PORTS);
 }
 
 /* Rejections. */
@@ -549,7 +545,9 @@ void p4rt_encode_default(struct p4rt_session *s, struct wire_writer *out, uint32
 {
     struct ss_entry entry = { 0 };
     bool is_own = true;
-    bool known = ss_table_get_default(p4rt_table_object(s, table), &entry, &is_own) == SS_OK;
+    bool known = ss_table_get_default(p4rt_table_object(s, table), &entry, &is_own) == SS_OK &&
+                 (entry.action.kind != SS_DIRECT || (entry.action.action < s->schema->object_action_count &&
+                                                     s->schema->action_of[entry.action.action] >= 0));
     const struct p4rt_extra *extra = &s->extras[s->default_extras[table - s->schema->tables]];
     size_t start = wire_begin(out, number);
     wire_put_uint(out, 1, table->id);
@@ -662,6 +660,11 @@ void p4rt_encode_group(struct p4rt_session *s, struct wire_writer *out, const st
 }
 
 /* Idle entries. */
+
+uint32_t p4rt_idle_count(const struct p4rt_session *s)
+{
+    return s->idle_entries;
+}
 
 size_t p4rt_idle_entries(struct p4rt_session *s, const uint8_t **bytes)
 {

@@ -34,7 +34,7 @@ struct p4rt_selector_use { uint32_t action_sets, next_member, next_group; };
 struct p4rt_undo { struct wire_writer bytes; size_t *starts; uint32_t count, capacity; bool failed; };
 
 struct p4rt_session {
-    struct ss_switch *sw;
+    struct ss_switch *sw, *ports;
     struct ss_state *state;
     const struct ss_objects *objects;
     const struct p4rt_schema *schema;
@@ -42,7 +42,6 @@ struct p4rt_session {
     uint32_t *default_extras;                                      /* by position of the table */
     struct p4rt_selector_use *selectors;                           /* by position of the profile */
     uint8_t *value, *mask, *seen, *parameters, *cell;              /* room for the largest of each */
-    uint8_t ports[P4RT_PORTS];
     uint64_t now_ns;
     uint32_t idle_entries;                                         /* entries with a timeout */
     struct p4rt_undo *undo;                                        /* NULL: not recorded */
@@ -107,6 +106,9 @@ void p4rt_encode_group(struct p4rt_session *, struct wire_writer *, const struct
 
 /* The last entity field of an Entity message, 0 if there is none; *malformed is set when it cannot be read. */
 uint32_t p4rt_entity_kind(struct wire_span entity, struct wire_span *content, bool *malformed);
+
+/* One update of an entity of ours, under the switch's lock. */
+int p4rt_apply(struct p4rt_session *, int type, uint32_t kind, struct wire_span content, struct wire_span entity);
 
 struct p4rt_errors { struct p4rt_error *list; uint32_t count, capacity; };
 void p4rt_errors_add(struct p4rt_errors *, uint32_t index, int32_t code, const char *message);

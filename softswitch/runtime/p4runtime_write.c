@@ -208,7 +208,7 @@ static int decode_watch(struct p4rt_session *s, const struct wire_field *field, 
     } else if (!port) {
         return P4RT_OK;
     }
-    if (port >= P4RT_PORTS || !s->ports[port])
+    if (port >= SS_PORTS || !ss_port_kind(s->ports, (uint32_t)port))
         return p4rt_reject(s, P4RT_INVALID_ARGUMENT, "watch_port %llu is no port of this switch", (unsigned long long)port);
     ref->has_watch = true;
     ref->watch_port = (uint32_t)port;
@@ -1189,7 +1189,7 @@ static int write_group(struct p4rt_session *s, int type, struct wire_span messag
 
 /* One update. */
 
-static int apply(struct p4rt_session *s, int type, uint32_t kind, struct wire_span content, struct wire_span entity)
+int p4rt_apply(struct p4rt_session *s, int type, uint32_t kind, struct wire_span content, struct wire_span entity)
 {
     if (type < P4RT_INSERT || type > P4RT_DELETE)
         return p4rt_reject(s, P4RT_INVALID_ARGUMENT, "the update's type is missing");
@@ -1298,7 +1298,7 @@ static bool apply_update(struct p4rt_batch *batch, struct wire_span update, stru
         }
         code = p4rt_reject(s, P4RT_UNIMPLEMENTED, "replication and digests do not take part in a dataplane-atomic batch");
     } else {
-        code = apply(s, type, kind, content, entity);
+        code = p4rt_apply(s, type, kind, content, entity);
     }
     if (code)
         p4rt_write_fail(batch, index, code, s->message);
@@ -1324,7 +1324,7 @@ static void roll_back(struct p4rt_session *s, struct p4rt_undo *undo, bool slice
             else
                 entity = field.bytes;
         }
-        apply(s, type, p4rt_entity_kind(entity, &content, &malformed), content, entity);
+        p4rt_apply(s, type, p4rt_entity_kind(entity, &content, &malformed), content, entity);
         if (slices && n % P4RT_SLICE == P4RT_SLICE - 1) {
             ss_unlock(s->sw);
             ss_lock(s->sw);

@@ -78,7 +78,7 @@ struct ss_program {
     uint32_t abi;                  /* SS_PROGRAM_ABI */
     const char *source_hash;
     uint32_t phv_bytes;
-    uint32_t max_header_growth;    /* headroom the deparser may need beyond the parsed headers, bytes */
+    uint32_t max_header_growth;    /* bytes by which headers may grow a frame: headroom that keeps the payload still */
     struct ss_state *(*create)(const struct ss_engine_services *);
     void (*destroy)(struct ss_state *);
     /* Zero the PHV and every std field that the engine does not fill, and withdraw all requests. Needed only before
@@ -93,8 +93,9 @@ struct ss_program {
      * egress_rid, instance_type, the queueing fields and egress_global_timestamp before. egress_spec is the drop port
      * afterwards when egress dropped. */
     void (*egress)(struct ss_state *, struct ss_packet *);
-    /* Update checksums and write headers in front of the payload: sets data and length, does not truncate. */
-    void (*deparse)(struct ss_state *, struct ss_packet *);
+    /* Update checksums and write headers in front of the payload: sets data and length, does not truncate. The payload
+     * moves when there is no room in front of it; false when the buffer holds no such frame: to be dropped. */
+    bool (*deparse)(struct ss_state *, struct ss_packet *);
     /* Parse again (clone of the original bytes), without any control; std as for ingress. */
     void (*parse)(struct ss_state *, struct ss_packet *);
     /* Copy the whole PHV: headers and metadata (multicast, egress clone). The engine copies std. */

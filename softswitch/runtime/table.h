@@ -73,7 +73,8 @@ enum ss_status ss_table_set_direct_counter(struct ss_table *, const struct ss_en
 /* Action profiles. Members and groups live in one profile; a selector profile has hash inputs. */
 struct ss_profile;
 struct ss_member_ref { uint32_t member; int32_t weight; uint32_t watch_port; bool has_watch; };
-struct ss_profile_info { const char *name; bool has_selector; uint32_t size, max_group_size; };
+struct ss_profile_info { const char *name; bool has_selector; uint32_t size, max_group_size;
+                         uint32_t action_count; const uint32_t *actions; /* of all its tables */ };
 const struct ss_profile_info *ss_profile_info(const struct ss_profile *);
 enum ss_status ss_member_insert(struct ss_profile *, uint32_t id, const struct ss_action_value *);
 enum ss_status ss_member_modify(struct ss_profile *, uint32_t id, const struct ss_action_value *);
@@ -93,10 +94,13 @@ void ss_profiles_port_changed(struct ss_state *, uint32_t port, bool up);
 struct ss_count { uint64_t packets, bytes; };
 struct ss_counter { const char *name; uint32_t size; struct ss_count *cells; };
 struct ss_meter_rates { uint64_t cir, cburst, pir, pburst; bool configured; };  /* per second; packets or bytes */
-struct ss_meter { const char *name; uint32_t size; bool in_bytes, is_direct; struct ss_meter_rates *rates; };
+struct ss_meter_bucket;
+struct ss_meter { const char *name; uint32_t size; bool in_bytes, is_direct; struct ss_meter_rates *rates;
+                  struct ss_meter_bucket *buckets; };     /* rates are read here, and written by ss_meter_set */
+/* rates NULL or not configured: every packet is green. SS_INVALID: no such cell, or pir below cir. */
 enum ss_status ss_meter_set(struct ss_state *, uint32_t meter, uint32_t index, const struct ss_meter_rates *);
 struct ss_register { const char *name; uint32_t size, bits, bytes; uint8_t *cells; /* native layout: use the calls */
-                     bool live_depth; };
+                     bool live_depth; uint32_t live_queues; };
 enum ss_status ss_register_read(struct ss_state *, uint32_t reg, uint32_t index, uint8_t *out /* big-endian */);
 enum ss_status ss_register_write(struct ss_state *, uint32_t reg, uint32_t index, const uint8_t *value);
 /* Declare a register live: reads by the program give services->queue_depth(index / queues, index % queues) and

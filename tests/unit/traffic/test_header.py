@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
@@ -98,19 +99,17 @@ def test_header_is_as_long_as_its_constant() -> None:
     assert sum(bits for _, bits in layout_of_scapy()) == GRADIENT_BYTES * 8
 
 
-def test_types_have_the_same_names_in_p4() -> None:
-    assert enum_of_p4("gradient_type_t") == {kind.name: kind.value for kind in GradientType}
+@pytest.mark.parametrize(("name", "python"), [("gradient_type_t", GradientType), ("data_type_t", DataType)])
+def test_values_have_the_same_names_in_p4(name: str, python: type[IntEnum]) -> None:
+    assert enum_of_p4(name) == {kind.name: kind.value for kind in python}
 
 
-def test_port_version_and_length_are_the_same_in_p4() -> None:
-    def constant(name: str) -> int:
-        value = re.search(rf"\bconst\s+\S+(?:\s+\S+)??\s+{name}\s*=\s*(?:\d+w)?(\w+)\s*;", p4_source())
-        assert value, f"p4src/shared defines no constant {name}"
-        return int(value[1], 0)
-
-    assert constant("GRADIENT_PORT") == GRADIENT_PORT
-    assert constant("GRADIENT_BYTES") == GRADIENT_BYTES
-    assert constant("GRADIENT_VERSION") == GRADIENT_VERSION
+def test_constants_are_the_same_in_p4() -> None:
+    pattern = r"^(?:const\s+bit<\d+>\s+(\w+)\s*=\s*(\w+)\s*;|#define\s+(\w+)\s+(\w+)\s*$)"
+    constants = {a or c: b or d for a, b, c, d in re.findall(pattern, p4_source(), re.MULTILINE)}
+    expected = {"GRADIENT_PORT": GRADIENT_PORT, "GRADIENT_BYTES": GRADIENT_BYTES, "GRADIENT_VERSION": GRADIENT_VERSION}
+    expected |= {f"FLAG_{flag.name}": flag.value for flag in GradientFlag}
+    assert {name: int(constants[name], 0) for name in expected} == expected
 
 
 def test_names_of_values_are_the_same_in_the_dissector() -> None:
@@ -132,6 +131,7 @@ def test_full_packets_fill_the_mtu() -> None:
     assert len(IP() / UDP(dport=GRADIENT_PORT) / Gradient() / Raw(bytes(4 * IPV4_VALUES))) == 1500
 
 
+ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 SAMPLE = Gradient(
     type=GradientType.TRIMMED,
     flags=GradientFlag.LAST | GradientFlag.PROTECTED,
@@ -158,7 +158,7 @@ def test_scapy_and_numpy_read_the_same_header() -> None:
 
 
 def test_scapy_finds_the_layer_by_its_udp_port() -> None:
-    packet = Ether(bytes(Ether() / IP() / UDP(sport=4000, dport=GRADIENT_PORT) / SAMPLE / Raw(b"abcd")))
+    packet = Ether(bytes(ETHER / IP() / UDP(sport=4000, dport=GRADIENT_PORT) / SAMPLE / Raw(b"abcd")))
     assert packet[Gradient].offset == SAMPLE.offset
     assert bytes(packet[Gradient].payload) == b"abcd"
 
@@ -167,7 +167,7 @@ def test_wireshark_dissects_every_field() -> None:
     if not (tshark := shutil.which("tshark")):
         pytest.skip("tshark is not installed")
     capture = io.BytesIO()
-    PcapWriter(capture).write(Ether() / IP() / UDP(sport=40000, dport=GRADIENT_PORT) / SAMPLE / Raw(bytes(8)))
+    PcapWriter(capture).write(ETHER / IP() / UDP(sport=40000, dport=GRADIENT_PORT) / SAMPLE / Raw(bytes(8)))
     names = [name for name, _ in layout_of_scapy()]
     with tempfile.TemporaryDirectory() as directory:
         Path(directory).chmod(0o755)

@@ -23,6 +23,7 @@ from traffic.packer import (
     mean_magnitudes,
     pack,
     place,
+    spread,
 )
 from traffic.wire import VALUE_BYTES, DataType, GradientFlag
 
@@ -66,15 +67,11 @@ def scapy_packets(values: np.ndarray, ids: TensorId, per_packet: int, sequence: 
     return packets
 
 
-def rows(packets: Packets) -> list[bytes]:
-    return [bytes(frame[:length]) for frame, length in zip(packets.frames, packets.lengths, strict=True)]
-
-
 @given(values=TENSORS, ids=IDS, per_packet=st.integers(1, 30), sequence=st.integers(0, 2**31))
 @settings(deadline=None)
 def test_packer_is_byte_equal_to_scapy(values: np.ndarray, ids: TensorId, per_packet: int, sequence: int) -> None:
     packets = pack(values, ids, per_packet=per_packet, sequence=sequence)
-    assert rows(packets) == scapy_packets(values, ids, per_packet, sequence)
+    assert packets.rows() == scapy_packets(values, ids, per_packet, sequence)
 
 
 @given(
@@ -148,9 +145,27 @@ def test_bfloat16_rounds_to_even() -> None:
     assert decode(encode(halfway, DataType.BFLOAT16), DataType.BFLOAT16).tolist() == [1.0, 1 + 2 * step]
 
 
+@given(TENSORS, st.integers(1, 30))
+@settings(deadline=None)
+def test_spreading_loses_nothing_and_numbers_in_order(values: np.ndarray, per_packet: int) -> None:
+    packets = spread(pack(values, TensorId(), per_packet=per_packet, sequence=5))
+    assert packets.headers["sequence"].tolist() == list(range(5, 5 + len(packets)))
+    out = np.full(len(values), np.nan, np.float32)
+    place(packets, out)
+    assert np.array_equal(out, values)
+
+
+@pytest.mark.parametrize("count", [8, 100, 558, 1000])
+def test_every_stretch_of_a_spread_tensor_has_all_kinds_of_importance(count: int) -> None:
+    rising = np.repeat(np.arange(count, dtype=np.float32), 4)
+    header = spread(pack(rising, TensorId(), per_packet=4)).headers
+    low = np.cumsum(header["importance"] < 64)
+    assert np.abs(low - np.arange(1, count + 1) / 4).max() < 3
+
+
 def test_packets_of_different_widths_join_in_order() -> None:
     parts = [pack(np.ones(25, np.float32), TensorId(tensor=i), per_packet=10 * (i + 1)) for i in range(3)]
-    assert rows(concatenate(parts)) == [row for part in parts for row in rows(part)]
+    assert concatenate(parts).rows() == [row for part in parts for row in part.rows()]
 
 
 def test_an_empty_tensor_is_refused() -> None:

@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""What every verb of gradctl shares: options, output, and errors as one line with an exit code."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.table import Table
+
+from controller.reconcile import Controller
+from topologies.errors import FailureError, GradlaneError
+
+StateOption = Annotated[
+    Path | None, typer.Option("--fabric-state", help="State file of the running fabric (default: build/fabric.json).")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DeadlineOption = Annotated[float, typer.Option("--deadline", min=0.1, help="Seconds that a switch has to answer.")]
+SwitchesArgument = Annotated[list[str] | None, typer.Argument(help="Switches (default: all).", show_default=False)]
+
+console = Console(highlight=False)
+
+
+def new_app(help_text: str) -> typer.Typer:
+    """Return an app whose errors are left to `run`."""
+    app = typer.Typer(help=help_text, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+    @app.callback()
+    def options(
+        verbose: Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more; twice for all.")] = 0,
+    ) -> None:
+        level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+        handler = RichHandler(console=Console(stderr=True), show_path=False, show_time=False)
+        logging.basicConfig(level=level, format="%(message)s", handlers=[handler])
+
+    return app
+
+
+def controller_of(state: Path | None, deadline: float = 5.0) -> Controller:
+    """Return the controller of the running fabric."""
+    return Controller.find(state, deadline=deadline)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document."""
+    typer.echo(json.dumps(value, indent=1))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:
+    """Print rows under columns; those in `right` are numbers."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(str(cell) if cell is not None else "-" for cell in row))
+    console.print(table)
+
+
+def end_with_failures(results: Mapping[str, object]) -> None:
+    """Raise FailureError naming every switch whose result is one, after the others have been shown."""
+    failures = [str(result) for result in results.values() if isinstance(result, FailureError)]
+    if failures:
+        raise FailureError(" | ".join(failures))
+
+
+def run(app: typer.Typer, arguments: Sequence[str] | None = None, name: str = "gradctl") -> int:
+    """Run a command line and return its exit code. An error prints one line; a user's mistake has the code 2."""
+    try:
+        code = app(list(arguments) if arguments is not None else None, prog_name=name, standalone_mode=False)
+        sys.stdout.flush()
+        return int(code or 0)
+    except GradlaneError as error:
+        return _say(name, str(error), error.exit_code)
+    except click.ClickException as error:
+        return _say(name, error.format_message(), error.exit_code)
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # The reader went away, as `head` does: nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _say(name: str, message: str, code: int) -> int:
+    typer.echo(f"{name}: {' '.join(message.split())}", err=True)
+    return code

@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: 2026 The Gradlane developers
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where a packet goes. Whether its queue takes it is egress's to judge.
+
+#ifndef GRADLANE_INGRESS_P4
+#define GRADLANE_INGRESS_P4
+
+#include "../shared/arp.p4"
+#include "../shared/classify.p4"
+#include "../shared/next_hop.p4"
+#include "../shared/port.p4"
+#include "../shared/punt.p4"
+#include "../shared/route.p4"
+#include "color.p4"
+#include "fault.p4"
+#include "metadata.p4"
+#include "spray.p4"
+#include "statistics.p4"
+
+const bit<3> DROP = 1;
+
+control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
+                        in ingress_intrinsic_metadata_t ig_intr_md,
+                        in ingress_intrinsic_metadata_from_parser_t ig_prsr_md,
+                        inout ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md,
+                        inout ingress_intrinsic_metadata_for_tm_t ig_tm_md) {
+    IngressPort() ingress_port;
+    FindFault() find_fault;
+    ClassifyGradient() classify_gradient;
+    ClassifyOrdinary() classify_ordinary;
+    CountReceived() count_received;
+    CountFault() count_fault;
+    ParserFault() parser_fault;
+    ArpReply() arp_reply;
+    Punt() punt;
+    RouteIpv4() route_ipv4;
+    RouteIpv6() route_ipv6;
+    Spray() spray;
+    NextHop() next_hop_of;
+    CountDown() count_down_ttl;
+    CountDown() count_down_hop_limit;
+    ImportanceColor() importance_color;
+    CountDropped() count_dropped;
+
+    // With options the deparser cannot renew the checksum: follow what the time to live has lost (RFC 1141).
+    @hidden
+    action add_to_checksum(bit<16> difference) {
+        hdr.ipv4.checksum = hdr.ipv4.checksum + difference;
+    }
+
+    apply {
+        bool settled = false;
+        port_t egress_port = 0;
+        drop_reason_t reason = drop_reason_t.NONE;
+        next_hop_t next_hop = 0;
+        group_t group = 0;
+
+        ingress_port.apply(ig_intr_md.ingress_port, meta.port_index);
+        find_fault.apply(hdr, meta, ig_prsr_md.parser_err);
+        if (hdr.packet_out.isValid() && hdr.packet_out.egress_port != SUBMIT_TO_INGRESS) {
+            settled = true;
+            egress_port = hdr.packet_out.egress_port;
+            meta.class = hdr.packet_out.class;
+        } else if (meta.gradient) {
+            classify_gradient.apply(hdr.gradient, meta.class, meta.importance);
+        } else {
+            classify_ordinary.apply(meta.dscp, meta.class, meta.importance);
+        }
+        count_received.apply(meta.port_index, meta.class);
+
+        if (meta.fault != fault_t.NONE) {
+            count_fault.apply(meta.fault);
+            parser_fault.apply(meta.fault, reason);
+        }
+
+        if (!hdr.packet_out.isValid() && reason == drop_reason_t.NONE) {
+            if (hdr.arp.isValid()) {
+                arp_reply.apply(hdr.ethernet, hdr.arp, settled);
+                egress_port = ig_intr_md.ingress_port;
+            }
+            if (!settled) {
+                punt_t punt_to;
+                punt.apply(meta.ether_type, meta.protocol, punt_to, reason);
+                if (punt_to == punt_t.SEND) {
+                    settled = true;
+                    egress_port = CPU_PORT;
+                    meta.port_index = OTHER_PORTS;
+                } else if (punt_to == punt_t.COPY) {
+                    meta.packet_in_reason = packet_in_reason_t.COPIED;
+                    ig_tm_md.copy_to_cpu = 1;
+                }
+            }
+        }
+
+        if (!settled && reason == drop_reason_t.NONE) {
+            if (hdr.ipv4.isValid()) {
+                route_ipv4.apply(hdr.ipv4.destination, next_hop, group, reason);
+            } else if (hdr.ipv6.isValid()) {
+                route_ipv6.apply(hdr.ipv6.destination, next_hop, group, reason);
+            } else {
+                reason = drop_reason_t.NO_ROUTE;
+            }
+            if (group != 0) {
+                spray.apply(hdr, meta, group, next_hop, reason);
+            }
+            if (reason == drop_reason_t.NONE) {
+                next_hop_of.apply(next_hop, hdr.ethernet, egress_port, meta.port_index, reason);
+                if (hdr.ipv4.isValid()) {
+                    count_down_ttl.apply(hdr.ipv4.ttl, reason);
+                    if (hdr.ipv4.ihl != IHL_WITHOUT_OPTIONS) {
+                        if (hdr.ipv4.checksum[15:8] == 0xff) {
+                            add_to_checksum(0x0101);
+                        } else {
+                            add_to_checksum(0x0100);
+                        }
+                    }
+                } else {
+                    count_down_hop_limit.apply(hdr.ipv6.hop_limit, reason);
+                }
+            }
+        }
+
+        if (reason == drop_reason_t.NONE) {
+            importance_color.apply(meta.class, meta.importance, ig_tm_md.packet_color);
+            ig_tm_md.ucast_egress_port = egress_port;
+            ig_tm_md.qid = (QueueId_t)meta.class;
+            hdr.bridge.setValid();
+            hdr.bridge.carried = carried_t.FROM_INGRESS;
+            hdr.bridge.importance = meta.importance;
+            hdr.bridge.pad_class = 0;
+            hdr.bridge.class = meta.class;
+            hdr.bridge.pad_index = 0;
+            hdr.bridge.port_index = meta.port_index;
+            hdr.bridge.pad_port = 0;
+            hdr.bridge.arrived_at = ig_intr_md.ingress_port;
+            hdr.bridge.pad_reason = 0;
+            hdr.bridge.packet_in_reason = meta.packet_in_reason;
+        } else {
+            count_dropped.apply(meta.port_index, meta.class, meta.importance, reason);
+            ig_dprsr_md.drop_ctl = DROP;
+        }
+    }
+}
+
+control GradlaneIngressDeparser(packet_out packet, inout headers_t hdr, in ingress_metadata_t meta,
+                                in ingress_intrinsic_metadata_for_deparser_t ig_dprsr_md) {
+    apply {
+        packet.emit(hdr.bridge);
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.vlan);
+        packet.emit(hdr.arp);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.ipv6);
+        packet.emit(hdr.tcp);
+        packet.emit(hdr.udp);
+        packet.emit(hdr.gradient);
+    }
+}
+
+#endif

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: 2026 The Gradlane developers
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef GRADLANE_METADATA_P4
+#define GRADLANE_METADATA_P4
+
+#include "../shared/headers.p4"
+#include "../shared/sizes.p4"
+#include "target.p4"
+
+// What stands in front of a frame in egress.
+enum bit<8> carried_t {
+    FROM_INGRESS = 1,
+    TRIMMED_COPY = 2
+}
+
+// What ingress tells egress about a packet.
+header bridge_t {
+    carried_t carried;
+    importance_t importance;
+    bit<5> pad_class;
+    class_t class;
+    bit<2> pad_index;
+    port_index_t port_index;
+    bit<7> pad_port;
+    port_t arrived_at;
+    bit<1> pad_reason;
+    packet_in_reason_t packet_in_reason;
+}
+
+// In front of the copy that a mirror session has cut to its headers.
+header trimmed_copy_t {
+    carried_t carried;
+}
+
+struct headers_t {
+    bridge_t bridge;
+    packet_in_t packet_in;
+    packet_out_t packet_out;
+    ethernet_t ethernet;
+    vlan_t vlan;
+    arp_t arp;
+    ipv4_t ipv4;
+    ipv6_t ipv6;
+    tcp_t tcp;
+    udp_t udp;
+    gradient_t gradient;
+}
+
+struct ingress_metadata_t {
+    bool gradient;              // a gradient header that is whole and agrees with the lengths around it
+    bool checksum_error;
+    fault_t fault;
+    bit<16> ether_type;
+    bit<8> protocol;
+    bit<6> dscp;
+    bit<16> source_port;
+    bit<16> destination_port;
+    class_t class;
+    importance_t importance;
+    port_index_t port_index;
+    packet_in_reason_t packet_in_reason;
+}
+
+struct egress_metadata_t {
+    bool trimmed_copy;
+    bool trim_ipv6;             // the UDP checksum is to be renewed
+    MirrorId_t trim_session;
+}
+
+// Egress mirror type of trimmed copies.
+const MirrorType_t MIRROR_TRIMMED = 1;
+
+#endif

@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: 2026 The Gradlane developers
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the shared files ask of a target. Rows are not counted here: a direct counter is counted by the table's own
+// actions, and tables share theirs.
+
+#ifndef GRADLANE_TARGET_P4
+#define GRADLANE_TARGET_P4
+
+#include <core.p4>
+#include <tna.p4>
+
+const PortId_t CPU_PORT = 192;
+
+#define ROW_COUNTER(rows)
+#define COUNTED_BY(rows)
+
+#endif

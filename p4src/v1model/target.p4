@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: 2026 The Gradlane developers
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the shared files ask of a target: its special ports, and a counter on the rows of tables that decide.
+
+#ifndef GRADLANE_TARGET_P4
+#define GRADLANE_TARGET_P4
+
+#include <v1model.p4>
+
+const bit<9> CPU_PORT = 510;
+const bit<9> DROP_PORT = 511;
+
+#define ROW_COUNTER(rows) direct_counter(CounterType.packets_and_bytes) rows;
+#define COUNTED_BY(rows) counters = rows;
+
+#endif

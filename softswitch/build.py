@@ -1,0 +1,194 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""Build C with the system's compiler into shared libraries, cached by the content of everything that went in.
+
+Three kinds of library stand on each other: the tables library (table.h: what a control plane and a compiled program
+share), a program library (`build`, one per BMv2 JSON file), and the engine's library (`library("engine", ...)` with
+the tables library among its `needs`). A program finds the tables library beside it in the cache, and the loader keeps
+one copy of it in a process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from softswitch.compiler import compile_program
+from softswitch.errors import BuildError, ProgramError
+
+RUNTIME = Path(__file__).resolve().parent / "runtime"
+TABLES_SOURCES = (
+    "table.c",
+    "rules.c",
+    "action_profile.c",
+    "meter.c",
+    "register.c",
+    "value_set.c",
+    "checksum.c",
+    "log.c",
+)
+FLAGS = (
+    "-O2",
+    "-g1",
+    "-fPIC",
+    "-std=gnu11",
+    "-D_GNU_SOURCE",
+    "-Wall",
+    "-Wextra",
+    "-fvisibility=default",
+    "-fno-semantic-interposition",
+)
+SANITIZE_FLAGS = ("-O1", "-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined")
+COMPILERS = ("cc", "gcc", "clang")
+
+
+def cache_directory() -> Path:
+    """Return the cache's directory, made if missing: GRADLANE_CACHE, else $XDG_CACHE_HOME/gradlane."""
+    override = os.environ.get("GRADLANE_CACHE")
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    directory = Path(override) if override else Path(home) / "gradlane"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BuildError(f"cannot make the build cache {directory}: {error.strerror}") from error
+    return directory
+
+
+def compiler_command() -> list[str]:
+    """Return the C compiler's command ($CC, else cc, gcc or clang on PATH)."""
+    named = os.environ.get("CC")
+    candidates = [shlex.split(named)] if named else [[name] for name in COMPILERS]
+    for command in candidates:
+        if command and shutil.which(command[0]):
+            return command
+    wanted = named or ", ".join(COMPILERS)
+    raise BuildError(f"no C compiler found ({wanted}): install gcc or clang, or set CC")
+
+
+@lru_cache(maxsize=8)
+def _compiler_identity(command: tuple[str, ...]) -> str:
+    result = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False, env=_environment())
+    return f"{result.stdout.partition(chr(10))[0]} {_processor()}"
+
+
+@lru_cache(maxsize=1)
+def _processor() -> str:
+    """Name the instruction set that -march=native stands for, since a cache may be shared between machines."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("flags", "Features")):
+                return platform.machine() + " " + hashlib.sha256(line.encode()).hexdigest()[:16]
+    return platform.machine()
+
+
+def _machine_flags() -> tuple[str, ...]:
+    return ("-march=native",) if platform.machine() in ("x86_64", "aarch64") else ()
+
+
+def _digest(*parts: bytes) -> str:
+    state = hashlib.sha256()
+    for part in parts:
+        state.update(len(part).to_bytes(8, "big"))
+        state.update(part)
+    return state.hexdigest()[:32]
+
+
+def _headers() -> Iterator[bytes]:
+    for header in sorted(RUNTIME.glob("*.h")):
+        yield header.name.encode()
+        yield header.read_bytes()
+
+
+def library(
+    name: str,
+    sources: Sequence[Path],
+    *,
+    needs: Sequence[Path] = (),
+    flags: Sequence[str] = (),
+    libraries: Sequence[str] = (),
+    sanitize: bool = False,
+) -> Path:
+    """Compile C sources into one shared library in the cache and return its path.
+
+    `needs` are libraries made by this function; the result loads them from beside itself. `flags` go to the
+    compiler and `libraries` (such as "-lpthread") to the end of its command line.
+    """
+    command = compiler_command()
+    options = [*FLAGS, *_machine_flags(), *(SANITIZE_FLAGS if sanitize else ()), *flags]
+    contents = [part for source in sources for part in (source.name.encode(), source.read_bytes())]
+    key = _digest(
+        _compiler_identity(tuple(command)).encode(),
+        " ".join([*options, *libraries]).encode(),
+        *(need.name.encode() for need in needs),
+        *contents,
+        *_headers(),
+    )
+    target = cache_directory() / f"{name}-{key}.so"
+    if not target.exists():
+        _compile(command, options, [str(source) for source in sources], list(needs), list(libraries), target)
+    return target
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment for the compiler: without the sanitizer's libraries that this process may run under."""
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+
+
+def _compile(
+    command: list[str], options: list[str], sources: list[str], needs: list[Path], libraries: list[str], target: Path
+) -> None:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
+        output = Path(scratch) / target.name
+        line = [
+            *command, *options, f"-I{RUNTIME}", "-shared", f"-Wl,-soname,{target.name}", "-Wl,-rpath,$ORIGIN",
+            "-o", str(output), *sources, *(str(need) for need in needs), *libraries,
+        ]  # fmt: skip
+        try:
+            result = subprocess.run(line, capture_output=True, text=True, check=False, env=_environment())
+        except OSError as error:
+            raise BuildError(f"cannot run {command[0]}: {error.strerror}") from error
+        if result.returncode:
+            first = next((text for text in result.stderr.splitlines() if "error" in text), result.stderr[:200])
+            raise BuildError(f"{command[0]} failed on {target.name}: {first.strip()}")
+        output.replace(target)
+
+
+def tables_library(*, sanitize: bool = False) -> Path:
+    """Build the library behind table.h, which programs and the engine share."""
+    return library("tables", [RUNTIME / source for source in TABLES_SOURCES], sanitize=sanitize)
+
+
+def load_json(path: Path) -> dict[str, object]:
+    """Read a BMv2 JSON file."""
+    try:
+        document = json.loads(path.read_text())
+    except OSError as error:
+        raise ProgramError(error.strerror or str(error), source=str(path)) from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ProgramError(f"not JSON: {error}", source=str(path)) from error
+    if not isinstance(document, dict):
+        raise ProgramError("not a BMv2 program: the top is no object", source=str(path))
+    return document
+
+
+def build(json_path: str | Path, *, sanitize: bool = False) -> Path:
+    """Compile a BMv2 JSON program to a shared library that exports `ss_program`, and return its path.
+
+    Raises ProgramError when the program is broken or asks for something unknown, BuildError without a C compiler.
+    """
+    path = Path(json_path)
+    text = compile_program(load_json(path), str(path))
+    with tempfile.TemporaryDirectory(prefix="softswitch-") as scratch:
+        source = Path(scratch) / "program.c"
+        source.write_text(text)
+        return library(f"program-{path.stem}", [source], needs=[tables_library(sanitize=sanitize)], sanitize=sanitize)

@@ -1,0 +1,176 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""`softswitchctl`: the control channel of a running switch from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import grpc
+from google.protobuf.json_format import MessageToDict
+
+from p4src.control import control_pb2 as messages
+from p4src.control import telemetry
+
+SERVICE = "/gradlane.softswitch.v1.Control"
+TIMEOUT_S = 5.0
+
+
+class Client:
+    """A thin client of one switch's control channel."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._channel = grpc.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)])
+
+    def call(self, method: str, **fields: Any) -> Any:
+        """Make a unary call; fields that are None stay unset; raises grpc.RpcError."""
+        request = getattr(messages, f"{method}Request")(
+            **{name: each for name, each in fields.items() if each is not None}
+        )
+        return self._channel.unary_unary(
+            f"{SERVICE}/{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=getattr(messages, f"{method}Response").FromString,
+        )(request, timeout=TIMEOUT_S)
+
+    def watch_ports(self) -> Any:
+        """Return the stream of port states."""
+        return self._channel.unary_stream(
+            f"{SERVICE}/WatchPorts",
+            request_serializer=messages.WatchPortsRequest.SerializeToString,
+            response_deserializer=messages.PortState.FromString,
+        )(messages.WatchPortsRequest())
+
+    def close(self) -> None:
+        """Close the channel."""
+        self._channel.close()
+
+
+def _show(message: Any, as_json: bool) -> None:
+    fields = MessageToDict(message, preserving_proto_field_name=True, including_default_value_fields=True)
+    rows = next((value for value in fields.values() if isinstance(value, list)), None)
+    if as_json:
+        print(json.dumps(fields))
+    elif rows is None:
+        for name, value in fields.items():
+            print(f"{name}: {value}")
+    else:
+        for row in rows:
+            print("  ".join(f"{name}={value}" for name, value in row.items() if not isinstance(value, list)))
+
+
+def _ports(client: Client, options: argparse.Namespace) -> None:
+    _show(client.call("GetPorts"), options.json)
+
+
+def _status(client: Client, options: argparse.Namespace) -> None:
+    _show(client.call("GetSwitch"), options.json)
+
+
+def _drops(client: Client, options: argparse.Namespace) -> None:
+    _show(client.call("GetDrops"), options.json)
+
+
+def _queues(client: Client, options: argparse.Namespace) -> None:
+    """Depths and counts of every queue that saw a packet, from telemetry."""
+    rows = []
+    for port in telemetry.ports(client.call("Telemetry").ports):
+        for queue in range(telemetry.CLASSES):
+            counts = port["queues"][queue]
+            if counts["enqueued_packets"] or counts["tail_drops_packets"]:
+                names = [name for name in telemetry.QUEUE.names or () if name != "delay_histogram"]
+                rows.append({"port": int(port["port"]), "queue": queue, **{name: int(counts[name]) for name in names}})
+    if options.json:
+        print(json.dumps(rows))
+    else:
+        for row in rows:
+            print("  ".join(f"{name}={value}" for name, value in row.items()))
+
+
+def _watch(client: Client, options: argparse.Namespace) -> None:
+    for state in client.watch_ports():
+        if options.json:
+            print(json.dumps({"port": state.port, "up": state.up}), flush=True)
+        else:
+            print(f"port {state.port} is {'up' if state.up else 'down'}", flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="softswitchctl", description=__doc__)
+    parser.add_argument("--switch", default="127.0.0.1:9559", metavar="HOST:PORT", help="the switch's gRPC address")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+
+    def verb(name: str, text: str, run: Callable[[Client, argparse.Namespace], None]) -> argparse.ArgumentParser:
+        added = verbs.add_parser(name, help=text)
+        added.set_defaults(run=run)
+        return added
+
+    verb("status", "name, device and pipeline", _status)
+    verb("ports", "ports with their state, rate and interface", _ports)
+    verb("queues", "depth and counts of every queue", _queues)
+    verb("drops", "packets that neither left nor wait, by cause", _drops)
+    verb("watch", "port states, as they change", _watch)
+    rate = verb(
+        "rate", "shape a port", lambda c, o: c.call("SetPortRate", port=o.port, rate=o.rate, overhead=o.overhead)
+    )
+    rate.add_argument("port", type=int)
+    rate.add_argument("rate", type=int, help="bit/s; 0: unlimited")
+    rate.add_argument("--overhead", type=int, help="bytes charged beside each frame (24: as on a wire)")
+    queue = verb(
+        "queue",
+        "limit queues",
+        lambda c, o: c.call("SetQueue", port=o.port, queue=o.queue, packets=o.packets, bytes=o.bytes),
+    )
+    queue.add_argument("port", type=int)
+    queue.add_argument("--queue", type=int, help="one class; default: all")
+    queue.add_argument("--packets", type=int, default=0, help="0: unlimited")
+    queue.add_argument("--bytes", type=int, default=0, help="0: unlimited")
+    for name, up in (("up", True), ("down", False)):
+        state = verb(name, f"take a port {name}", lambda c, o, up=up: c.call("SetPortUp", port=o.port, up=up))  # type: ignore[misc]
+        state.add_argument("port", type=int)
+    depth = verb(
+        "depth",
+        "let a register read as live depth",
+        lambda c, o: c.call("SetDepthUnit", register=o.register, unit=o.unit),
+    )
+    depth.add_argument("register")
+    depth.add_argument("unit", help="packets, bytes or bytes/N")
+    capture = verb("capture", "record a port to a pcap file; without a file, end it", _capture)
+    capture.add_argument("port", type=int)
+    capture.add_argument("path", nargs="?")
+    verb("stop", "end the switch", lambda c, _: c.call("Stop"))
+    return parser
+
+
+def _capture(client: Client, options: argparse.Namespace) -> None:
+    if options.path:
+        client.call("StartCapture", port=options.port, path=options.path)
+    else:
+        client.call("StopCapture", port=options.port)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code: 0, 1 for a failure, 2 for wrong usage."""
+    options = _parser().parse_args(arguments)
+    client = Client(options.switch)
+    try:
+        options.run(client, options)
+    except grpc.RpcError as error:
+        reason = "does not answer" if error.code() == grpc.StatusCode.UNAVAILABLE else error.details()
+        print(f"softswitchctl: {options.switch}: {reason}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        client.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

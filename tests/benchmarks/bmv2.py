@@ -1,0 +1,62 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""BMv2 as a device: simple_switch_grpc with the same program and the same entries."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
+
+from tests.benchmarks.programs import Gradlane, Program, write_requests
+from tests.pipeline.targets import PROGRAM, P4Info
+
+ADDRESS = "127.0.0.1:50051"  # in the device's own network namespace
+CPU_PORT = 510
+PATIENCE = 30
+
+
+@contextlib.contextmanager
+def bmv2(program: Program, a: str, b: str) -> Iterator[int]:
+    """Run BMv2 between two interfaces, and give its process id when its tables are written."""
+    assert isinstance(program, Gradlane)
+    line = [
+        "simple_switch_grpc", "--no-p4", "--device-id", "1", "-i", f"1@{a}", "-i", f"2@{b}", "--",
+        "--grpc-server-addr", ADDRESS, "--cpu-port", str(CPU_PORT), "--priority-queues", "8",
+    ]  # fmt: skip
+    everywhere = set(range(os.cpu_count() or 1))
+    with subprocess.Popen(line, stdout=sys.stderr, preexec_fn=lambda: os.sched_setaffinity(0, everywhere)) as process:
+        try:
+            with grpc.insecure_channel(ADDRESS) as channel:
+                grpc.channel_ready_future(channel).result(timeout=PATIENCE)
+                _install(p4runtime_pb2_grpc.P4RuntimeStub(channel), program)
+                yield process.pid
+        finally:
+            process.terminate()
+
+
+def _install(stub: Any, program: Gradlane) -> None:
+    requests: queue.Queue[Any] = queue.Queue()
+    arbitration = p4runtime_pb2.StreamMessageRequest()
+    arbitration.arbitration.device_id = 1
+    arbitration.arbitration.election_id.low = 1
+    requests.put(arbitration)
+    stream = stub.StreamChannel(iter(requests.get, None))
+    next(stream)
+    threading.Thread(target=lambda: list(stream), daemon=True).start()
+    pipeline = p4runtime_pb2.SetForwardingPipelineConfigRequest(device_id=1)
+    pipeline.election_id.low = 1
+    pipeline.action = pipeline.VERIFY_AND_COMMIT
+    pipeline.config.p4info.CopyFrom(P4Info().message)
+    pipeline.config.p4_device_config = PROGRAM.read_bytes()
+    stub.SetForwardingPipelineConfig(pipeline, timeout=PATIENCE)
+    for request in write_requests(program.entities()):
+        stub.Write(request, timeout=PATIENCE)

@@ -1,0 +1,68 @@
+/* SPDX-FileCopyrightText: 2026 The Gradlane developers
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The program alone: ingress, egress and deparser on frames in memory, with neither ports nor queues.
+ */
+#include "tester.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define HEADROOM 256
+#define SLOT_BYTES 2048
+#define BATCH 64
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void prepare(struct ss_packet *packet, const uint8_t *frame, uint32_t bytes, uint32_t port)
+{
+    packet->data = packet->buffer + HEADROOM;
+    memcpy(packet->data, frame, bytes);
+    packet->length = packet->std.packet_length = bytes;
+    packet->truncate_to = SS_NO_TRUNCATE;
+    packet->std.ingress_port = port;
+    packet->std.instance_type = SS_NORMAL;
+}
+
+double pipeline_alone(const struct ss_program *program, struct ss_state *state, const uint8_t *frames,
+                      uint32_t frame_count, uint32_t frame_bytes, uint32_t port, uint32_t packets, uint64_t *forwarded)
+{
+    struct ss_packet slots[BATCH] = {0};
+    size_t phv_bytes = (program->phv_bytes + 63) / 64 * 64 + 64;
+    uint8_t *memory = aligned_alloc(64, BATCH * (SLOT_BYTES + phv_bytes));
+    uint64_t spent = 0, left = 0;
+    if (!memory || frame_bytes + HEADROOM > SLOT_BYTES)
+        return -1;
+    for (uint32_t i = 0; i < BATCH; i++) {
+        slots[i].buffer = memory + (size_t)i * SLOT_BYTES;
+        slots[i].capacity = SLOT_BYTES;
+        slots[i].phv = memory + (size_t)BATCH * SLOT_BYTES + i * phv_bytes;
+    }
+    for (uint32_t n = 0; n < packets; n += BATCH) {
+        for (uint32_t i = 0; i < BATCH; i++)
+            prepare(&slots[i], frames + (size_t)((n + i) % frame_count) * frame_bytes, frame_bytes, port);
+        uint64_t start = cpu_ns();
+        for (uint32_t i = 0; i < BATCH; i++) {
+            struct ss_packet *packet = &slots[i];
+            program->ingress(state, packet);
+            if (packet->std.egress_spec == SS_DROP_PORT)
+                continue;
+            packet->std.egress_port = packet->std.egress_spec;
+            program->egress(state, packet);
+            if (packet->std.egress_spec == SS_DROP_PORT)
+                continue;
+            program->deparse(state, packet);
+            left++;
+        }
+        spent += cpu_ns() - start;
+    }
+    free(memory);
+    *forwarded = left;
+    return (double)spent / packets;
+}

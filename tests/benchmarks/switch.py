@@ -1,0 +1,163 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""Measure the embedded switch against forwarders that do nothing but move frames, and BMv2 where it is installed.
+
+`make bench BENCH=switch` prints a table and writes build/bench/switch.json: rows (program, size, engine, pps, CPU
+microseconds a packet, latency) and ratios. Every round measures every engine once, so that a busy moment of the
+machine meets them alike; what is told is the median over rounds with minimum and maximum.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections import defaultdict
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from softswitch.native import engine
+from softswitch.switch import Switch
+from tests.benchmarks.bed import Tester, Trial, device, highest_rate, spread, test_bed
+from tests.benchmarks.native import bench, ffi
+from tests.benchmarks.programs import PROGRAMS, Program
+
+OUTPUT = Path("build/bench/switch.json")
+ENGINES = ("raw", "raw:xdp", "softswitch", "softswitch:packet")
+START_PPS = 200_000.0
+LOAD = 0.7  # of the highest rate: where CPU time and latency are taken
+
+
+def measure(tester: Tester, bed: Any, engine: str, program: Program, size: int, seconds: float) -> tuple[Trial, Trial]:
+    """Return the trial at the highest rate and one at 70 % of it."""
+    with device(bed, engine, program) as pid:
+        highest = highest_rate(tester, program, size, pid, START_PPS, seconds)
+        loaded = tester.run(program, size, highest.offered_pps * LOAD, seconds, pid)
+    return highest, loaded
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of each trial")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[64, 256, 1000, 1400])
+    parser.add_argument("--programs", nargs="+", default=list(PROGRAMS), choices=list(PROGRAMS))
+    parser.add_argument("--engines", nargs="+", default=list(ENGINES))
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    options = parser.parse_args(arguments)
+    if os.geteuid():
+        print("the switch benchmark makes network namespaces: run it as root", file=sys.stderr)
+        return 2
+    engines = options.engines + (
+        ["bmv2"] if shutil.which("simple_switch_grpc") and "bmv2" not in options.engines else []
+    )
+    programs = [PROGRAMS[name] for name in options.programs if PROGRAMS[name].is_compiled]
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    found: dict[tuple[str, int, str], list[tuple[Trial, Trial]]] = defaultdict(list)
+    with test_bed() as bed:
+        tester = Tester(bed)
+        try:
+            for round_number in range(options.rounds):
+                for program, size, engine in product(programs, options.sizes, engines):
+                    if engine == "bmv2" and program.name == "wire":
+                        continue  # C by hand: there is nothing that BMv2 could run
+                    pair = measure(tester, bed, engine, program, size, options.seconds)
+                    found[program.name, size, engine].append(pair)
+                    print(
+                        f"round {round_number + 1}: {program.name} {size} B {engine}: "
+                        f"{pair[0].offered_pps:,.0f} pps, {pair[1].cpu_us:.2f} us",
+                        flush=True,
+                    )
+        finally:
+            tester.close()
+    alone = {
+        (program.name, size): [pipeline_alone(program, size) for _ in range(options.rounds)]
+        for program, size in product(programs, options.sizes)
+    }
+    result = summary(found, alone)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    print_table(result)
+    return 0
+
+
+def pipeline_alone(program: Program, size: int, packets: int = 1_000_000) -> float:
+    """Return the CPU nanoseconds that ingress, egress and deparser take for a packet, in process."""
+    frames = program.frames(size)
+    left = ffi().new("uint64_t *")
+    with Switch() as switch:
+        program.install(switch)
+        switch.add_port(1)
+        switch.add_port(2)
+        compiled, state = engine().ss_switch_program(switch.handle), switch.state
+        with switch.locked():
+            spent = bench().pipeline_alone(compiled, state, b"".join(frames), len(frames), size, 1, packets, left)
+    if spent < 0 or left[0] < packets:
+        raise SystemExit(f"{program.name}: {packets - left[0]} of {packets} packets of {size} bytes were dropped")
+    return float(spent)
+
+
+def summary(
+    found: dict[tuple[str, int, str], list[tuple[Trial, Trial]]], alone: dict[tuple[str, int], list[float]]
+) -> dict[str, Any]:
+    """Return rows and ratios."""
+    rows: list[dict[str, Any]] = [
+        {
+            "program": name,
+            "size": size,
+            "engine": name_of,
+            "pps": spread([highest.offered_pps for highest, _ in pairs]),
+            "cpu_us_per_packet": spread([loaded.cpu_us for _, loaded in pairs]),
+            "latency_us": {
+                "p50": spread([loaded.latency_p50 for _, loaded in pairs])["median"],
+                "p99": spread([loaded.latency_p99 for _, loaded in pairs])["median"],
+            },
+        }
+        for (name, size, name_of), pairs in found.items()
+    ]
+    rows += [
+        {
+            "program": name,
+            "size": size,
+            "engine": "pipeline",
+            "pps": spread([1e9 / ns for ns in values]),
+            "cpu_us_per_packet": spread([ns / 1000 for ns in values]),
+            "latency_us": {"p50": 0.0, "p99": 0.0},
+        }
+        for (name, size), values in alone.items()
+    ]
+    ratios: dict[str, dict[str, float]] = {}
+    for row in rows:
+        for base in ("raw", "raw:xdp", "bmv2"):
+            other = next(
+                (r for r in rows if (r["program"], r["size"], r["engine"]) == (row["program"], row["size"], base)), None
+            )
+            if other and str(row["engine"]).startswith("softswitch"):
+                key = f"{row['program']}.{row['size']}.{row['engine']}/{base}"
+                ratios[key] = {
+                    "pps": round(row["pps"]["median"] / other["pps"]["median"], 3),
+                    "cpu": round(row["cpu_us_per_packet"]["median"] / other["cpu_us_per_packet"]["median"], 3),
+                }
+    return {"rows": rows, "ratios": ratios}
+
+
+def print_table(result: dict[str, Any]) -> None:
+    """Print rows and ratios."""
+    print(f"{'program':10} {'bytes':>5} {'engine':18} {'pps (min..max)':>32} {'CPU us':>7} {'p50 us':>8} {'p99 us':>8}")
+    for row in result["rows"]:
+        pps = row["pps"]
+        rate = f"{pps['median']:,.0f} ({pps['min']:,.0f}..{pps['max']:,.0f})"
+        print(
+            f"{row['program']:10} {row['size']:5} {row['engine']:18} {rate:>32} "
+            f"{row['cpu_us_per_packet']['median']:7.2f} {row['latency_us']['p50']:8.1f} {row['latency_us']['p99']:8.1f}"
+        )
+    for key, ratio in result["ratios"].items():
+        print(f"{key}: {ratio['pps']:.2f} of its packets/s, {ratio['cpu']:.2f} of its CPU a packet")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

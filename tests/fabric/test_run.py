@@ -1,0 +1,186 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""`make run` shows what the fabric promises, and leaves nothing behind, however it ends."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from gradlane import run
+from topologies import kernel, processes, state
+from topologies.errors import FailureError
+
+pytestmark = pytest.mark.fabric
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.timeout(180)
+def test_the_incast_keeps_what_matters(tmp_path: Path) -> None:
+    report = run.run(
+        "leaf_spine",
+        "dlcp",
+        "softswitch",
+        Console(quiet=True),
+        seconds=8,
+        flow_hash_seconds=2,
+        output=tmp_path / "run",
+        instance=None,
+        state_path=tmp_path / "fabric.json",
+    )
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (tmp_path / "run" / "summary.png").stat().st_size > 10_000
+
+    packets, delivered = summary["packets"], summary["delivered"]
+    assert packets["sent"] > 70_000
+    assert packets["altered"] == packets["foreign"] == packets["duplicates"] == packets["host_drops"] == 0
+    assert delivered["total"] < 0.85, "the last link is overloaded"
+    assert delivered["most_important_quarter"] >= 0.999
+    bands = delivered["importance"]
+    assert bands[0] < bands[2] < bands[7]
+    lost = [1 - band for band in bands]
+    assert sum(lost[:3]) > 0.9 * sum(lost), "losses are concentrated in the least important bands"
+    assert set(delivered["class"]) == {"6", "5", "4"}
+
+    assert report.delay_ratio is not None
+    assert report.delay_ratio >= 5
+    assert (report.uneven("round_robin") or 1) <= 0.05
+    assert (report.uneven("flow_hash") or 0) > 0.2
+    assert set(summary["paths"]["round_robin"]["leaf1"]) == {"spine1", "spine2"}
+    assert summary["drops"]["importance"] > 0
+    assert sum(summary["drops"].values()) == packets["sent"] - packets["delivered"]
+    assert summary["drops"]["unaccounted"] < 0.001 * packets["sent"]
+    assert summary["startup_s"] > 0
+    assert not (tmp_path / "fabric.json").exists()
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from rich.console import Console
+from gradlane import run
+
+folder = Path(sys.argv[1])
+run.run("leaf_spine", "dlcp", "softswitch", Console(), interactive=sys.stdin.isatty(), seconds=float(sys.argv[2]),
+        flow_hash_seconds=0.5, instance=None, state_path=folder / "fabric.json", output=folder / "run")
+"""
+
+
+def started(tmp_path: Path, seconds: float, **streams: int) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), str(seconds)]
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.STDOUT, start_new_session=True, text=True, **streams)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_traffic_runs_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    with started(tmp_path, 60, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            while "send gradients" not in (line := process.stdout.readline()):
+                assert line, "the run ended early"
+            running = state.load(tmp_path / "fabric.json")
+            deadline = time.monotonic() + 30
+            while not any("traffic.replay.sender" in command for command in commands(running.run)):
+                assert time.monotonic() < deadline
+                select_nothing(0.05)
+            process.send_signal(number)
+            process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert processes.marked(running.run) == []
+    present = kernel.interface_names()
+    fabric = running.fabric
+    assert not any(port.interface in present for switch in fabric.switches for port in fabric.ports(switch.name))
+    assert not (tmp_path / "fabric.json").exists()
+
+
+class Terminal:
+    """Our end of a terminal."""
+
+    def __init__(self) -> None:
+        self.fd, self.line = pty.openpty()
+        self.shown = ""
+
+    def read_until(self, text: str, seconds: float = 90.0) -> str:
+        """Return what is shown up to `text`, or fail."""
+        deadline = time.monotonic() + seconds
+        while text not in self.shown:
+            left = deadline - time.monotonic()
+            assert left > 0, f"the terminal never showed {text!r}; it shows {self.shown[-2000:]}"
+            if select.select([self.fd], [], [], left)[0]:
+                self.shown += os.read(self.fd, 65536).decode(errors="replace")
+        before, _, self.shown = self.shown.partition(text)
+        return before
+
+    def ask(self, command: str) -> str:
+        """Type a command and return what is shown until the next prompt."""
+        os.write(self.fd, f"{command}\n".encode())
+        return self.read_until(PROMPT)
+
+
+PROMPT = "gradlane> "
+
+
+@pytest.mark.timeout(180)
+def test_the_prompt_opens_at_a_terminal_and_knows_our_verbs(tmp_path: Path) -> None:
+    terminal = Terminal()
+    with started(tmp_path, 0.5, stdin=terminal.line, stdout=terminal.line) as process:
+        try:
+            os.close(terminal.line)
+            assert "written:" in terminal.read_until(PROMPT)
+            assert '"neighbour": "spine1"' in terminal.ask("paths --json")
+            assert '"reason": "importance"' in terminal.ask("drops --json")
+            assert "leaf2" in terminal.ask("queues leaf2")
+            assert "no switch 'leaf9'" in terminal.ask("queues leaf9")
+            assert terminal.ask("h1 ping -c 1 h5").count("1 received") == 1
+            terminal.ask("link leaf1 spine1 down")
+            assert "icmp_seq=5 " in terminal.ask("h1 ping -c 5 h5"), "the other spine takes over"
+            os.write(terminal.fd, b"exit\n")
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()
+            os.close(terminal.fd)
+    assert not (tmp_path / "fabric.json").exists()
+
+
+def commands(run_number: int) -> list[str]:
+    found = []
+    for process in processes.marked(run_number):
+        path = Path(f"/proc/{process.pid}/cmdline")
+        found.append(path.read_bytes().replace(b"\0", b" ").decode() if path.exists() else "")
+    return found
+
+
+def select_nothing(seconds: float) -> None:
+    """Wait a moment between two looks."""
+    signal.sigtimedwait([], seconds)
+
+
+@pytest.mark.timeout(120)
+def test_a_switch_that_dies_ends_the_run_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = run.session.run
+
+    def kill_then_run(sources, sink, timing, check):
+        running = state.load(tmp_path / "fabric.json")
+        victim = running.switches["leaf2"].process
+        assert victim is not None
+        os.kill(victim.pid, signal.SIGKILL)
+        return real(sources, sink, timing, check)
+
+    monkeypatch.setattr(run.session, "run", kill_then_run)
+    with pytest.raises(FailureError, match="killed by signal 9") as raised:
+        run.run(
+            "leaf_spine", "dlcp", "softswitch", Console(quiet=True), instance=None, state_path=tmp_path / "fabric.json"
+        )
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "fabric.json").exists()

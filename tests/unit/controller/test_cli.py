@@ -1,0 +1,207 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""gradctl: listings with --json, errors of one line with an exit code, and no traceback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import topologies
+from controller.cli import app, run
+from controller.p4rt.pipeline import Pipeline
+from tests.unit.controller.conftest import FakeFabric
+from tests.unit.controller.softswitches import SoftswitchFabric
+
+Start = Callable[[str], FakeFabric]
+DEADLINE = ["--deadline", "60"]
+
+
+@pytest.fixture
+def softswitches(tmp_path: Path) -> Iterator[SoftswitchFabric]:
+    with SoftswitchFabric(topologies.load("leaf_spine"), tmp_path) as fabric:
+        yield fabric
+
+
+def gradctl(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = run(app, [str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def read(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> Any:
+    code, out, err = gradctl(capsys, *arguments, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+def complaint(capsys: pytest.CaptureFixture[str], code: int, *arguments: str | Path) -> str:
+    found, out, err = gradctl(capsys, *arguments)
+    assert found == code, (found, out, err)
+    assert err.startswith("gradctl: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in out + err
+    return err
+
+
+def test_validate_tells_what_a_policy_makes_of_a_fabric(capsys: pytest.CaptureFixture[str]) -> None:
+    found = read(capsys, "policy", "validate", "dlcp", "--topology", "fat_tree_4")
+    assert (found["policy"], found["fabric"], len(found["entities"])) == ("dlcp", "fat_tree_4", 20)
+
+
+def test_mistakes_are_one_line_and_exit_with_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("name: x\nqueues:\n  default: {bytes: tall}\n")
+    assert f"{bad}:3: queues.default.bytes: 'tall' is no depth" in complaint(capsys, 2, "policy", "validate", bad)
+    assert "no policy is named 'dclp'" in complaint(capsys, 2, "policy", "validate", "dclp")
+    assert "No such command" in complaint(capsys, 2, "polish")
+    assert "No such option" in complaint(capsys, 2, "status", "--fast")
+    assert "Missing argument" in complaint(capsys, 2, "policy", "validate")
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    assert "this is no text" in complaint(capsys, 2, "policy", "validate", binary)
+
+
+def test_without_a_fabric_every_verb_says_so_and_exits_with_1(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    state = tmp_path / "none.json"
+    for verb in (
+        ["status"],
+        ["policy", "plan", "dlcp"],
+        ["policy", "apply", "dlcp"],
+        ["policy", "rollback"],
+        ["policy", "history"],
+        ["entries"],
+        ["counters"],
+        ["queues"],
+        ["drops"],
+        ["paths"],
+        ["top", "--count", "1"],
+        ["reroute"],
+        ["shell", "s1"],
+    ):
+        assert "no fabric is running" in complaint(capsys, 1, *verb, "--fabric-state", state)
+
+
+def test_a_state_file_that_is_none_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    state = tmp_path / "fabric.json"
+    state.write_text("{")
+    assert f"{state}: not the state file" in complaint(capsys, 2, "status", "--fabric-state", state)
+
+
+def test_unknown_switch_table_counter_and_revision(capsys: pytest.CaptureFixture[str], fake_fabric: Start) -> None:
+    state = fake_fabric("single").state_file
+    on = ["--fabric-state", state]
+    assert "has no switch 's9'" in complaint(capsys, 2, "entries", "s9", *on)
+    assert "has no table 'routes'" in complaint(capsys, 2, "entries", "--table", "routes", *on)
+    assert "has no counter 'cats'" in complaint(capsys, 2, "counters", "--counter", "cats", *on)
+    assert "no former policy" in complaint(capsys, 2, "policy", "rollback", *on)
+    assert "no revision 3" in complaint(capsys, 2, "policy", "rollback", "--to", "3", *on)
+    assert "was given no policy yet" in complaint(capsys, 2, "policy", "apply", *on)
+    assert "has no switch 's9'" in complaint(capsys, 2, "shell", "s9", *on)
+
+
+def test_plan_apply_show_history_rollback(capsys: pytest.CaptureFixture[str], fake_fabric: Start) -> None:
+    fabric = fake_fabric("leaf_spine")
+    on = ["--fabric-state", fabric.state_file]
+    plan = read(capsys, "policy", "plan", "dlcp", *on)
+    assert all(switch["program"] and switch["entities"] for switch in plan["switches"].values())
+    assert fabric.writes == 0
+
+    report = read(capsys, "policy", "apply", "dlcp", *on)
+    assert (report["policy"], report["revision"]) == ("dlcp", 1)
+    assert {name: switch["changed"] for name, switch in report["switches"].items()} == {
+        name: len(switch["entities"]) for name, switch in plan["switches"].items()
+    }
+    writes = fabric.writes
+    assert "nothing to change" in gradctl(capsys, "policy", "apply", *on)[1]
+    assert fabric.writes == writes
+
+    code, out, _ = gradctl(capsys, "policy", "plan", "fifo", *on)
+    assert code == 0
+    assert "  - judge class=" in out
+    assert "  ~ path_mode class=6 -> flow_hash() (was round_robin())" in out
+    read(capsys, "policy", "apply", "fifo", *on)
+    assert read(capsys, "policy", "show", *on)["name"] == "fifo"
+    assert read(capsys, "policy", "rollback", *on)["policy"] == "dlcp"
+    history = read(capsys, "policy", "history", *on)
+    assert [(revision["number"], revision["policy"]["name"], revision["note"]) for revision in history] == [
+        (1, "dlcp", ""),
+        (2, "fifo", ""),
+        (3, "dlcp", "rollback to 1"),
+    ]
+
+
+def test_a_refusal_exits_with_1_and_names_the_switch(
+    capsys: pytest.CaptureFixture[str], fake_fabric: Start, pipeline: Pipeline
+) -> None:
+    fabric = fake_fabric("leaf_spine")
+    on = ["--fabric-state", fabric.state_file]
+    table = pipeline.table("judge").id
+    fabric.switches["spine1"].refuse = lambda update: "no" if update.entity.table_entry.table_id == table else None
+    message = complaint(capsys, 1, "policy", "apply", "dlcp", *on)
+    assert "1 of 4 switches did not take policy dlcp: spine1: refused insert judge" in message
+    assert "its former state is restored" in message
+
+
+def test_a_dead_switch_is_named_and_the_others_are_shown(
+    capsys: pytest.CaptureFixture[str], fake_fabric: Start
+) -> None:
+    fabric = fake_fabric("leaf_spine")
+    on = ["--fabric-state", fabric.state_file]
+    read(capsys, "policy", "apply", "dlcp", *on)
+    fabric.switches["spine2"].server.stop(grace=None).wait()
+    code, out, err = gradctl(capsys, "status", *on)
+    assert code == 1
+    assert "leaf1" in out
+    assert "no answer" in out
+    assert err == f"gradctl: spine2: no switch answers at {fabric.switches['spine2'].address}\n"
+    code, out, _ = gradctl(capsys, "entries", "leaf1", *on)
+    assert (code, out.splitlines()[0].split()[0]) == (0, "leaf1:")
+
+
+def test_status_counts_what_differs(capsys: pytest.CaptureFixture[str], fake_fabric: Start) -> None:
+    fabric = fake_fabric("single")
+    on = ["--fabric-state", fabric.state_file]
+    assert read(capsys, "status", *on)["policy"] is None
+    read(capsys, "policy", "apply", "dlcp", *on)
+    fabric.switches["s1"].entities.popitem()
+    found = read(capsys, "status", *on)
+    assert (found["policy"], found["revision"], found["switches"]["s1"]["differences"]) == ("dlcp", 1, 1)
+
+
+def test_listings_of_a_softswitch_fabric(capsys: pytest.CaptureFixture[str], softswitches: SoftswitchFabric) -> None:
+    on = ["--fabric-state", softswitches.state_file, *DEADLINE]
+    read(capsys, "policy", "apply", "dlcp", *on)
+    status = read(capsys, "status", *on)
+    assert {switch["differences"] for switch in status["switches"].values()} == {0}
+
+    rows = read(capsys, "entries", "leaf1", "--table", "path_mode", *on)["leaf1"]
+    assert [row["action"] for row in rows] == ["flow_hash()"] + ["round_robin()"] * 7
+    judged = read(capsys, "entries", "leaf1", "--table", "judge", "--counters", *on)["leaf1"]
+    assert {row["packets"] for row in judged} == {0}
+
+    assert len(read(capsys, "queues", "leaf1", "--all", *on)) == 6 * 8
+    assert read(capsys, "queues", *on) == []
+    assert read(capsys, "drops", *on) == []
+    assert read(capsys, "paths", *on) == []
+    assert read(capsys, "counters", *on) == {name: [] for name in status["switches"]}
+    for verb in ("status", "entries", "queues", "drops", "paths", "counters"):
+        assert gradctl(capsys, verb, *on)[0] == 0
+
+    code, out, _ = gradctl(capsys, "top", "--count", "2", "--interval", "0.1", "--json", *on)
+    assert code == 0
+    looks = [json.loads(line) for line in out.splitlines()]
+    assert [(len(look["ports"]), look["errors"]) for look in looks] == [(16, {}), (16, {})]
+
+
+def test_the_schema_beside_the_policies_is_the_one_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    from controller.policy import POLICY_FOLDER
+
+    assert gradctl(capsys, "policy", "schema")[1] == (POLICY_FOLDER / "policy.schema.json").read_text()

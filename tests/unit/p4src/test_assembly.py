@@ -1,0 +1,137 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""The check of Tofino assembly finds what some compilers lose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from p4src.assembly import AssemblyError, check_assembly
+
+ROOT = Path(__file__).resolve().parents[3]
+
+HEADERS = """
+header frame_t {
+    bit<16> kind;
+    bit<8> number;
+    bit<3> flags;
+}
+"""
+TYPES = "enum bit<16> kind_t { ONE = 0x0800, TWO = 0x86dd }\nconst bit<8> LAST = 17;\n"
+PARSER = """
+parser GradlaneIngressParser(packet_in packet) {
+    state start {
+        transition select(hdr.frame.kind) {     // a comment; with: punctuation
+            kind_t.ONE: one;
+            kind_t.TWO: two;
+            default: accept;
+        }
+    }
+
+    state one {
+        transition select(hdr.frame.number, hdr.frame.flags) {
+            (LAST, 0 &&& 1): two;
+            default: accept;
+        }
+    }
+
+    state two {
+        transition accept;
+    }
+}
+
+parser GradlaneEgressParser(packet_in packet) {
+    state start {
+        transition select(packet.lookahead<bit<8>>()) {
+            0x46 &&& 0xfe: accept;
+            default: accept;
+        }
+    }
+}
+"""
+ASSEMBLY = """\
+version:
+  target: Tofino
+parser ingress:
+  start: start
+  states:
+    start:
+      match: [ half ]
+      0x0800:
+        0..1: H1  # kind
+        next: one
+      0x86dd:
+        next: two
+      0x****:
+        next: end
+    one.$split_0:
+      match: [ byte0, byte1 ]
+      0b00010001*******0:
+        next: two
+      0x****:
+        next: end
+    two:
+      *:
+        next: end
+parser egress:
+  start: start
+  states:
+    start:
+      match: [ byte0 ]
+      0b0100011*:
+        next: end
+      0x**:
+        next: end
+"""
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """A small program's sources."""
+    for name, text in {"shared/headers.p4": HEADERS, "shared/types.p4": TYPES, "tna/parser.p4": PARSER}.items():
+        path = tmp_path / "p4src" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def test_every_select_value_is_found(sources: Path) -> None:
+    assert check_assembly(sources, ASSEMBLY) == 4
+
+
+def test_a_select_reduced_to_its_first_branch_is_noticed(sources: Path) -> None:
+    shortened = ASSEMBLY.replace("      0x86dd:\n        next: two\n", "")
+    with pytest.raises(AssemblyError, match=r"ingress parser: state start has lost its branch kind_t\.TWO"):
+        check_assembly(sources, shortened)
+
+
+def test_a_select_that_always_takes_its_first_branch_is_noticed(sources: Path) -> None:
+    unconditional = ASSEMBLY.replace("      match: [ half ]\n      0x0800:", "      *:")
+    with pytest.raises(AssemblyError, match=r"state start has lost its branch kind_t\.ONE"):
+        check_assembly(sources, unconditional.replace("      0x86dd:\n        next: two\n", "      0x86dd:\n"))
+    with pytest.raises(AssemblyError, match="state start does not branch"):
+        check_assembly(sources, unconditional.replace("      0x86dd:\n        next: two\n", ""))
+
+
+def test_a_mask_is_part_of_the_value(sources: Path) -> None:
+    with pytest.raises(AssemblyError, match="egress parser: state start has lost its branch 0x46"):
+        check_assembly(sources, ASSEMBLY.replace("0b0100011*", "0x46"))
+
+
+def test_a_key_of_several_is_noticed(sources: Path) -> None:
+    with pytest.raises(AssemblyError, match="state one has lost its branch"):
+        check_assembly(sources, ASSEMBLY.replace("0b00010001*******0", "0b00010001********"))
+
+
+def test_an_empty_parser_is_noticed(sources: Path) -> None:
+    with pytest.raises(AssemblyError, match="no states in the egress parser"):
+        check_assembly(sources, ASSEMBLY[: ASSEMBLY.index("parser egress")] + "parser egress:\n  states:\n")
+    with pytest.raises(AssemblyError, match="no states in the ingress parser"):
+        check_assembly(sources, "")
+
+
+def test_the_programs_own_parsers_can_be_read() -> None:
+    with pytest.raises(AssemblyError, match="no states in the ingress parser"):
+        check_assembly(ROOT, "")
