@@ -373,3 +373,17 @@ uint64_t NAME(engine_missing)(const struct engine *e) /* chunks wanted and never
         }
     return missing;
 }
+
+/* Run to the end, at most `capacity` sends into the arrays. Returns the number of sends, or capacity + 1 if more. */
+uint64_t NAME(engine_run)(struct engine *e, uint64_t capacity, uint32_t *chunk, uint32_t *link, int64_t *start)
+{
+    uint64_t sent = 0;
+    for (int done = 0; !done;) {
+        if (sent + e->links > capacity) return capacity + 1;
+        int64_t now;
+        uint32_t count = NAME(engine_step)(e, chunk + sent, link + sent, &now, &done);
+        for (uint32_t i = 0; i < count; i++) start[sent + i] = now;
+        sent += count;
+    }
+    return sent;
+}

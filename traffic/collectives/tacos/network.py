@@ -8,11 +8,13 @@ import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from topologies.errors import UsageError
 
@@ -38,6 +40,8 @@ class Network:
     bandwidth: Real
     shape: tuple[int, ...] | None = None
     """Side lengths if translation along every axis maps the network onto itself (ring, torus, full, products)."""
+    ports: tuple[Index, Index] | None = None
+    """Where links share physical ports: link l occupies ports[1][ports[0][l] : ports[0][l + 1]] while it sends."""
 
     @property
     def links(self) -> int:
@@ -74,8 +78,17 @@ class Network:
             self.latency[order],
             self.bandwidth[order],
             self.shape,
+            self._ports_of(order),
         )
         return turned, order
+
+    def _ports_of(self, links: Index) -> tuple[Index, Index] | None:
+        if self.ports is None:
+            return None
+        first, port = self.ports
+        parts = [port[first[link] : first[link + 1]] for link in links.tolist()]
+        counts = np.array([0, *map(len, parts)])
+        return np.cumsum(counts).astype(np.uint32), np.concatenate([*parts, np.zeros(0, np.uint32)]).astype(np.uint32)
 
     def without(self, failed: Iterable[tuple[int, int]]) -> Network:
         """Return the network less the links (source, destination) that failed. Raises UsageError for unknown ones."""
@@ -84,9 +97,15 @@ class Network:
         if unknown := gone - set(pairs):
             a, b = min(unknown)
             raise UsageError(f"{self.name}: no link {a} -> {b} that could fail")
-        keep = np.array([pair not in gone for pair in pairs], bool)
-        return from_arrays(
-            self.name, self.npus, self.source[keep], self.destination[keep], self.latency[keep], self.bandwidth[keep]
+        keep = np.array([i for i, pair in enumerate(pairs) if pair not in gone], np.uint32)
+        return Network(
+            self.name,
+            self.npus,
+            self.source[keep],
+            self.destination[keep],
+            self.latency[keep],
+            self.bandwidth[keep],
+            ports=self._ports_of(keep),
         )
 
 
@@ -106,11 +125,11 @@ def from_arrays(
     bad |= ~np.isfinite(rate) | ~np.isfinite(wait)
     if bad.any():
         i = int(np.flatnonzero(bad)[0])
-        raise UsageError(f"{name}: link {a[i]} -> {b[i]} with latency {wait[i]:g} s, bandwidth {rate[i]:g} B/s is not one")
+        raise UsageError(
+            f"{name}: link {a[i]} -> {b[i]} with latency {wait[i]:g} s, bandwidth {rate[i]:g} B/s is not one"
+        )
     order = np.lexsort((a, b))
-    return Network(
-        name, npus, a[order].astype(np.uint32), b[order].astype(np.uint32), wait[order], rate[order], shape
-    )
+    return Network(name, npus, a[order].astype(np.uint32), b[order].astype(np.uint32), wait[order], rate[order], shape)
 
 
 def from_csv(path: Path) -> Network:
@@ -199,7 +218,9 @@ def product_of(dimensions: Sequence[Dimension], name: str | None = None) -> Netw
 
 def mesh(*sides: int, bandwidth: float = 50 * GIB, latency: float = 0.5e-6) -> Network:
     """Return a mesh: open lines along every axis."""
-    return product_of([Dimension("line", side, bandwidth, latency) for side in sides], f"mesh{'x'.join(map(str, sides))}")
+    return product_of(
+        [Dimension("line", side, bandwidth, latency) for side in sides], f"mesh{'x'.join(map(str, sides))}"
+    )
 
 
 def torus(*sides: int, bandwidth: float = 50 * GIB, latency: float = 0.5e-6) -> Network:
@@ -214,18 +235,18 @@ def hypercube(order: int, bandwidth: float = 50 * GIB, latency: float = 0.5e-6) 
     return product_of([Dimension("full", 2, bandwidth, latency)] * order, f"hypercube{order}")
 
 
-def neighbours_reach(network: Network) -> list[tuple[int, int]]:
-    """Return the pairs (source, destination) that no path joins, at most 8 of them, in order."""
-    following: list[list[int]] = [[] for _ in range(network.npus)]
-    for a, b in zip(network.source.tolist(), network.destination.tolist(), strict=True):
-        following[a].append(b)
-    missing: list[tuple[int, int]] = []
-    for start in range(network.npus):
-        seen = {start}
-        front = [start]
-        while front:
-            front = [n for m in front for n in following[m] if not (n in seen or seen.add(n))]  # type: ignore[func-returns-value]
-        missing += [(start, n) for n, _ in product(range(network.npus), (0,)) if n not in seen]
-        if len(missing) >= 8:
-            break
-    return missing[:8]
+def unreachable(network: Network, sources: Sequence[int], destinations: Sequence[int]) -> tuple[int, int] | None:
+    """Return the first pair (source, destination) that no path joins, or None."""
+    graph = csr_matrix(
+        (np.ones(network.links, np.int8), (network.source, network.destination)), shape=(network.npus, network.npus)
+    )
+    parts, part = connected_components(graph, connection="strong")
+    if parts == 1:
+        return None
+    for a in sources:
+        seen = np.zeros(network.npus, bool)
+        seen[breadth_first_order(graph, a, return_predecessors=False)] = True
+        for b in destinations:
+            if not seen[b]:
+                return a, b
+    return None
