@@ -84,12 +84,13 @@ def bounds(network: Network, demand: Demand) -> Bounds:
                 node = max(share / least_in, share / least_out)
                 if network.npus <= DISTANCES_UP_TO:
                     # A byte takes at least the link time of its quickest way; all links together have npus-wide time.
-                    hops = distances(_unit(network), 0.0, members)[:, members]
+                    hops = distances(unweighted(network), 0.0, members)[:, members]
                     node = max(node, float(hops.sum()) * size / count / total)
     return Bounds(node, cut, _latency(network, demand), halves)
 
 
-def _unit(network: Network) -> Network:
+def unweighted(network: Network) -> Network:
+    """Return the network with links that all take one second for nothing, so that distances count hops."""
     ones = np.ones(network.links)
     return Network(network.name, network.npus, network.source, network.destination, ones, ones)
 

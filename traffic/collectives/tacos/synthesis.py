@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from topologies.errors import FailureError, UsageError
-from traffic.collectives.tacos.bounds import bounds
+from traffic.collectives.tacos.bounds import bounds, unweighted
 from traffic.collectives.tacos.matching import Rule, pruned, spread
 from traffic.collectives.tacos.network import Index, Network, unreachable
 from traffic.collectives.tacos.play import tightened
@@ -22,8 +22,10 @@ from traffic.collectives.tacos.trees import synthesise_trees
 from traffic.collectives.tacos.verify import verify
 
 ENGINES = ("auto", "matching", "symmetric", "trees", "routing")
-ROUTED_UP_TO = 4_000_000
-"""Chunks times NPUs up to which routing is tried where another engine serves as well."""
+TIGHTENED_UP_TO = 4_000_000
+"""Sends up to which the two halves of an All-Reduce are closed up."""
+TREE_CELLS = 100_000
+"""Chunks times NPUs of the trees, which bounds the time that packing takes."""
 
 
 def synthesise(
@@ -69,17 +71,17 @@ def _candidates(network: Network, demand: Demand, engine: str, restarts: int, se
         case Collective.ALL_GATHER | Collective.REDUCE_SCATTER | Collective.ALL_REDUCE:
             if engine == "symmetric" or (any_engine and fits(network, demand)):
                 yield synthesise_symmetric(network, demand, seed=seed, restarts=16 * restarts).expanded()
-            if any_engine and network.ports is None or engine == "matching":
+            if engine == "matching" or (any_engine and network.ports is None):
                 yield from _halves(network, demand, restarts, seed, routed=False)
             if engine == "routing" or (any_engine and network.ports is not None):
                 yield from _halves(network, demand, restarts, seed, routed=True)
             if demand.collective is Collective.ALL_REDUCE and engine in ("auto", "trees"):
-                yield from _trees(network, demand, restarts, seed)
+                yield from _trees(network, demand, seed)
         case Collective.BROADCAST | Collective.REDUCE:
             if engine in ("auto", "routing"):
                 yield from _routed(network, demand, restarts, seed)
             if engine in ("auto", "trees"):
-                yield from _trees(network, demand, restarts, seed)
+                yield from _trees(network, demand, seed)
         case Collective.ALL_TO_ALL | Collective.GATHER | Collective.SCATTER:
             if engine in ("auto", "routing"):
                 yield from _routed(network, demand, restarts, seed)
@@ -89,8 +91,7 @@ def _halves(network: Network, demand: Demand, restarts: int, seed: int, *, route
     """Reduce-Scatter is an All-Gather of the network turned round, run backwards; All-Reduce is both."""
 
     def gather(on: Network) -> Schedule:
-        found = _gather_routed(on, demand, seed) if routed else _gather(on, demand, restarts, seed)
-        return found
+        return _gather_routed(on, demand, seed) if routed else _gather(on, demand, restarts, seed)
 
     match demand.collective:
         case Collective.ALL_GATHER:
@@ -108,7 +109,7 @@ def owners(demand: Demand) -> Index:
 
 
 def _gather(network: Network, demand: Demand, restarts: int, seed: int) -> Schedule:
-    """Return the best All-Gather by matching: every rule, `restarts` seeds; with a group, by several sets of helpers."""
+    """Return the best All-Gather by matching: every rule, `restarts` seeds, several sets of helpers of a group."""
     owner = owners(demand)
     uniform = len(np.unique(ticks(network, demand.chunk_bytes))) == 1
     members = np.zeros(network.npus, bool)
@@ -203,19 +204,18 @@ def _routed(network: Network, demand: Demand, restarts: int, seed: int) -> Itera
                 yield route(network, demand, chunk[now], origin[now], list(target[now][:, None]))
 
 
-def _trees(network: Network, demand: Demand, restarts: int, seed: int) -> Iterator[Schedule]:
-    """Cut the buffer so that a chunk's latency and the pipeline's filling cost about the same, and around it."""
+def _trees(network: Network, demand: Demand, seed: int) -> Iterator[Schedule]:
+    """Cut the buffer so that the chunks' latencies cost about as much as the filling of the pipeline."""
     least = bounds(network, demand)
     seconds = max(least.node, least.cut or 0.0)
-    latency = float(network.latency.mean())
-    depth = 4.0 * max(1.0, network.npus**0.5 / 2)
-    ideal = (seconds * depth * latency) ** 0.5 / depth if latency else seconds / depth / 256
-    middle = max(1, min(4096, round(seconds / max(ideal, 1e-12) / depth))) if seconds else 1
-    limit = max(1, 3_000_000 // network.npus)
-    counts = sorted({min(limit, max(1, round(middle * factor))) for factor in (0.35, 0.7, 1.4)} | {1})
-    for turn, count in enumerate(counts):
-        yield synthesise_trees(network, demand, count, seed=seed + turn)
-    del restarts
+    latency = max(float(network.latency.mean()), seconds * 1e-5)
+    depth = 1.3 * float(distances(unweighted(network), 0.0, [demand.group[0]])[0, list(demand.group)].max())
+    per_link = (seconds / latency * depth) ** 0.5
+    sends = (len(demand.group) - 1) * (2 if demand.collective is Collective.ALL_REDUCE else 1)
+    limit = max(1, TREE_CELLS // network.npus)
+    middle = max(1.0, per_link * network.links / sends)
+    for count in sorted({max(1, min(limit, round(middle * factor))) for factor in (0.1, 0.5, 1.0)}):
+        yield synthesise_trees(network, demand, count, seed=seed)
 
 
 def mirrored(network: Network, schedule: Schedule, *, reduces: bool = True) -> Schedule:
@@ -245,4 +245,4 @@ def both(scatter: Schedule, gather: Schedule) -> Schedule:
         np.concatenate((scatter.start, gather.start + last)),
         np.concatenate((scatter.reduces, gather.reduces)),
     )
-    return tightened(joined) if len(joined.chunk) <= ROUTED_UP_TO else joined
+    return tightened(joined) if len(joined.chunk) <= TIGHTENED_UP_TO else joined

@@ -13,15 +13,17 @@ import numpy.typing as npt
 from topologies.errors import UsageError
 from traffic.collectives.tacos.compiled import packed, pointer, trees
 from traffic.collectives.tacos.network import Network
-from traffic.collectives.tacos.play import timed
-from traffic.collectives.tacos.schedule import Collective, Demand, Schedule
+from traffic.collectives.tacos.play import tails, timed
+from traffic.collectives.tacos.schedule import Collective, Demand, Schedule, ticks
 
 NO_LINK = 0xFFFFFFFF
 DOWN, UP = 1, 2
+URGENCY = 2
+"""Weight of what follows a send against its chunk's turn; measured on grids: 1 and 4 are up to 3 % slower."""
 
 
 def synthesise_trees(
-    network: Network, demand: Demand, chunks: int, *, seed: int = 0, sweeps: int = 12, depth_cost: float = 0.02
+    network: Network, demand: Demand, chunks: int, *, seed: int = 0, sweeps: int = 8, depth_cost: float = 0.2
 ) -> Schedule:
     """Return a schedule whose buffer is cut into `chunks`, each with trees of its own, whatever the demand's cut.
 
@@ -109,12 +111,20 @@ def _pipelined(
             slot = np.repeat(low, counts) + np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
             before.append(job_up[ups][last[slot]])
             after.append(np.repeat(job_down[downs][first_down], counts))
+    chunk = np.concatenate((ups[0], downs[0]))
+    link = np.concatenate((up_link, down_link))
+    needs = np.concatenate(before), np.concatenate(after)
+    # Earliest due date: chunk c is due when the busiest link is through with its share, what follows a send counted.
+    duration = ticks(network, demand.chunk_bytes)
+    busy = np.bincount(link, minlength=network.links) * duration
+    due = chunk * (int(busy.max(initial=0)) // demand.chunks)
     return timed(
         network,
         demand,
         f"trees ({demand.chunks} chunks)",
-        np.concatenate((ups[0], downs[0])),
-        np.concatenate((up_link, down_link)),
-        np.arange(len(up_link) + len(down_link)) < len(up_link),
-        (np.concatenate(before), np.concatenate(after)),
+        chunk,
+        link,
+        np.arange(len(link)) < len(up_link),
+        needs,
+        priority=tails(len(link), duration[link], *needs) * URGENCY - due,
     )

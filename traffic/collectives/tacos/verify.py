@@ -14,6 +14,7 @@ from topologies.errors import FailureError
 from traffic.collectives.tacos.compiled import packed, pointer, verifier
 from traffic.collectives.tacos.network import Network
 from traffic.collectives.tacos.schedule import Collective, Demand, Schedule
+from traffic.collectives.tacos.symmetric import Translated
 
 Pairs = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
 
@@ -183,3 +184,54 @@ def verify(schedule: Schedule) -> Verdict:
     if verdict.end != (int(schedule.end.max()) if len(schedule.end) else 0):
         raise RejectedError("the times do not add up")
     return verdict
+
+
+def verify_translated(schedule: Translated) -> Verdict:
+    """Check a schedule that stands for its translations, without writing them out. Raises RejectedError.
+
+    Translations map the network onto itself; NPU 0's chunk reaches everyone once, held before it is sent, at the
+    links' times; and no two sends over links that are translations of each other overlap, so that no two of all the
+    translated sends meet on a link. What mirrors it in space and time (the network's mirror image is itself turned
+    round) is right where it is.
+    """
+    network, shape = schedule.network, schedule.network.shape
+    if shape is None or int(np.prod(shape)) != network.npus:
+        raise RejectedError(f"{network.name} has no translations")
+    place = np.stack(np.unravel_index(np.arange(network.npus), shape, order="F"))
+    sides = np.array(shape)[:, None]
+
+    def number(coordinates: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        flat: npt.NDArray[np.int64] = np.ravel_multi_index(tuple(coordinates % sides), shape, order="F")
+        return flat
+
+    source, destination = network.source.astype(np.int64), network.destination.astype(np.int64)
+    length = np.maximum(1, np.rint((network.latency + schedule.demand.chunk_bytes / network.bandwidth) * 1e12))
+    links = np.sort(np.rec.fromarrays([destination, source, length]))  # type: ignore[call-overload]
+    for axis in range(len(shape)):
+        step = (np.arange(len(shape)) == axis).astype(np.int64)[:, None]
+        moved = [number(place[:, destination] + step), number(place[:, source] + step), length]
+        if not np.array_equal(links, np.sort(np.rec.fromarrays(moved))):  # type: ignore[call-overload]
+            raise RejectedError(f"{network.name} is not the same when it is moved along axis {axis}")
+    target, offset = schedule.target, schedule.offset
+    start, end = schedule.start, schedule.start + schedule.duration
+    if not np.array_equal(np.sort(target), np.arange(1, network.npus)):
+        raise RejectedError("NPU 0's chunk does not reach every NPU exactly once")
+    origin = number(place[:, target] - place[:, offset])
+    known = dict(zip(zip(source.tolist(), destination.tolist(), strict=True), length.tolist(), strict=True))
+    of_class = {g: known.get((0, g)) for g in np.unique(offset).tolist()}
+    if any(value is None for value in of_class.values()):
+        raise RejectedError("a send uses a link that does not exist")
+    if not np.array_equal(schedule.duration, np.array([of_class[g] for g in offset.tolist()], np.int64)):
+        raise RejectedError(f"a send {COMPLAINTS[3]}")
+    arrival = np.zeros(network.npus, np.int64)
+    arrival[target] = end
+    if (start < arrival[origin]).any():
+        raise RejectedError(f"send {int(np.argmax(start < arrival[origin]))} {COMPLAINTS[5]}")
+    order = np.lexsort((start, offset))
+    same = offset[order][1:] == offset[order][:-1]
+    if (same & (start[order][1:] < end[order][:-1])).any():
+        raise RejectedError("two translated sends meet on a link")
+    if schedule.demand.chunks != network.npus or sorted(schedule.demand.group) != list(range(network.npus)):
+        raise RejectedError("the schedule is not of everyone's one chunk")
+    phases = 2 if schedule.demand.collective is Collective.ALL_REDUCE else 1
+    return Verdict(phases * len(target) * network.npus, phases * int(end.max(initial=0)))
