@@ -15,7 +15,7 @@ from traffic.collectives.tacos.network import Network
 from traffic.collectives.tacos.routing import distances
 from traffic.collectives.tacos.schedule import Collective, Demand
 
-Real = npt.NDArray[np.float64]
+Rates = npt.NDArray[np.float64]
 
 CUTS_UP_TO = 256
 """NPUs up to which cuts are searched on networks without symmetry."""
@@ -47,8 +47,8 @@ def bounds(network: Network, demand: Demand) -> Bounds:
     members, size, count = np.array(demand.group), demand.size, len(demand.group)
     if count == 1:
         return Bounds(0.0, None, 0.0, None)
-    into: Real = np.bincount(network.destination, network.bandwidth, minlength=network.npus)
-    out: Real = np.bincount(network.source, network.bandwidth, minlength=network.npus)
+    into = _sums(network, network.destination)
+    out = _sums(network, network.source)
     least_in, least_out = float(into[members].min()), float(out[members].min())
     share = size * (count - 1) / count
     total = float(network.bandwidth.sum())
@@ -95,6 +95,12 @@ def unweighted(network: Network) -> Network:
     return Network(network.name, network.npus, network.source, network.destination, ones, ones)
 
 
+def _sums(network: Network, end: npt.NDArray[np.uint32]) -> Rates:
+    sums: Rates = np.zeros(network.npus)
+    np.add.at(sums, end, network.bandwidth)
+    return sums
+
+
 def _latency(network: Network, demand: Demand) -> float:
     if network.npus > DISTANCES_UP_TO or not (network.latency > 0).all():
         return 0.0
@@ -129,7 +135,7 @@ def gather_cut(network: Network, demand: Demand) -> float:
     """
     members = np.array(demand.group)
     each = demand.size / len(members)
-    into: Real = np.bincount(network.destination, network.bandwidth, minlength=network.npus)
+    into = _sums(network, network.destination)
     rate = float(into[members].min()) / (len(members) - 1)
     sinks = members[:1] if network.shape is not None and len(members) == network.npus else members
     for sink in sinks.tolist():

@@ -55,7 +55,7 @@ ROUTE = """
         uint64_t capacity, uint64_t *request, uint32_t *link, int64_t *start);
 """
 SYMMETRIC = """
-    int64_t symmetric(uint32_t npus, uint32_t machines, uint32_t classes, const uint32_t *first_class,
+    int64_t symmetric(uint32_t npus, uint32_t parts, uint32_t machines, uint32_t classes, const uint32_t *first_class,
         const uint32_t *neighbour, const int64_t *duration, uint64_t seed, int rule, uint32_t *target,
         uint32_t *class_of, int64_t *start);
 """

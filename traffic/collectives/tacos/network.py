@@ -154,8 +154,8 @@ def from_csv(path: Path) -> Network:
         raise UsageError(f"cannot read: {error}", file=path) from None
     if not rows:
         raise UsageError("has no links", file=path)
-    a, b, wait, rate = zip(*rows, strict=True)
-    return from_arrays(path.stem, max(*a, *b) + 1, a, b, wait, rate)
+    sources, destinations, waits, rates = zip(*rows, strict=True)
+    return from_arrays(path.stem, max(*sources, *destinations) + 1, sources, destinations, waits, rates)
 
 
 @dataclass(frozen=True)

@@ -127,17 +127,20 @@ class Schedule:
     @property
     def source(self) -> Index:
         """The sending NPU of each send."""
-        return self.network.source[self.link]
+        nodes: Index = self.network.source[self.link]
+        return nodes
 
     @property
     def destination(self) -> Index:
         """The receiving NPU of each send."""
-        return self.network.destination[self.link]
+        nodes: Index = self.network.destination[self.link]
+        return nodes
 
 
 def ticks(network: Network, chunk_bytes: float) -> Ticks:
     """Return each link's busy time with one chunk, in ticks, at least 1; shape (links,)."""
-    return np.maximum(1, np.rint(network.seconds(chunk_bytes) / TICK).astype(np.int64))
+    found: Ticks = np.maximum(1, np.rint(network.seconds(chunk_bytes) * 1e12).astype(np.int64))
+    return found
 
 
 def in_order(

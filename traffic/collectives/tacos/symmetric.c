@@ -5,23 +5,32 @@
  * its translations. A class is the set of links that are translations of each other. The source's chunk uses a class
  * once for each NPU that it reaches by it, and the translations of one such use occupy every link of the class at that
  * time. So no two uses of a class may overlap, and that is all: a class is one machine, an NPU to reach is a job that
- * any class may do whose link comes from an NPU that holds the chunk.
+ * any class may do whose link comes from an NPU that holds the chunk. Where an NPU has several chunks, each is given a
+ * copy of the NPUs of its own; the classes serve all copies.
  */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-enum rule { FIRST = 0, RANDOM = 1, YIELD = 2, PATIENT = 3 };
+enum rule {
+    FIRST = 0,                         /* the earliest arrival is sent on first */
+    RANDOM = 1,
+    YIELD = 2,                         /* leave what a faster class may bring */
+    PATIENT = 3,                       /* leave what a faster class would bring no later, part of its backlog counted */
+    SCARCE = 4,                        /* so, and prefer what the fewest classes could reach by now */
+};
 
 struct state {
     uint32_t npus, machines;
     const uint32_t *first_class, *neighbour, *before;
     const int64_t *duration;
     enum rule rule;
-    uint32_t *log, *reached_by, held, *pointer;
+    uint32_t *log, held, *pointer;
     uint8_t *claimed;
     int64_t *free_at, *holds;
     int64_t now;
+    int64_t *open;                     /* per class: NPUs to reach that it could, from one that is reached */
+    double backlog_share;
     uint64_t random;
 };
 
@@ -42,15 +51,35 @@ static bool leave_to_faster(const struct state *s, uint32_t class, uint32_t targ
             if (s->rule == YIELD) return true;
             int64_t at = s->free_at[m] > s->now ? s->free_at[m] : s->now;
             if (s->holds[from] > at) at = s->holds[from];
-            if (at + s->duration[c] <= s->now + s->duration[class]) return true;
+            double waits = s->backlog_share * (double)(s->open[c] - 1) * (double)s->duration[c];
+            if ((double)(at + s->duration[c]) + waits <= (double)(s->now + s->duration[class])) return true;
         }
     return false;
+}
+
+/* How many classes could reach `target`, from an NPU that is reached. */
+static uint32_t ways(const struct state *s, uint32_t target)
+{
+    uint32_t count = 0;
+    for (uint32_t c = 0; c < s->first_class[s->machines]; c++)
+        count += s->claimed[s->before[(size_t)c * s->npus + target]];
+    return count;
+}
+
+static void claim(struct state *s, uint32_t npu)
+{
+    s->claimed[npu] = 1;
+    if (s->rule < PATIENT) return;
+    for (uint32_t c = 0; c < s->first_class[s->machines]; c++) {
+        s->open[c] += !s->claimed[s->neighbour[(size_t)c * s->npus + npu]];
+        s->open[c] -= s->claimed[s->before[(size_t)c * s->npus + npu]];
+    }
 }
 
 /* What machine m does now: the class in *class, returns the target, or npus. */
 static uint32_t choose(struct state *s, uint32_t m, uint32_t *class)
 {
-    uint32_t target = s->npus, seen = 0;
+    uint32_t target = s->npus, seen = 0, fewest = UINT32_MAX;
     for (uint32_t c = s->first_class[m]; c < s->first_class[m + 1]; c++) {
         const uint32_t *neighbour = s->neighbour + (size_t)c * s->npus;
         uint32_t at = s->pointer[c];
@@ -60,6 +89,12 @@ static uint32_t choose(struct state *s, uint32_t m, uint32_t *class)
             uint32_t next = neighbour[s->log[at]];
             if (s->claimed[next]) continue;
             if (s->rule >= YIELD && leave_to_faster(s, c, next)) continue;
+            if (s->rule == SCARCE) {
+                uint32_t count = ways(s, next);
+                if (count > fewest) continue;
+                if (count < fewest) seen = 0;
+                fewest = count;
+            }
             if (draw(s) % ++seen == 0) { target = next; *class = c; }
             if (s->rule == FIRST) break;
         }
@@ -67,10 +102,11 @@ static uint32_t choose(struct state *s, uint32_t m, uint32_t *class)
     return target;
 }
 
-/* Classes first_class[m] .. first_class[m + 1] share machine m. neighbour[c * npus + x]: where class c leads from x.
+/* `npus` counts those of all `parts` copies; each copy starts with its source.
+ * Classes first_class[m] .. first_class[m + 1] share machine m. neighbour[c * npus + x]: where class c leads from x.
  * Writes, in order of start, each send's target, class and start; returns the time of the last end, -1 without memory,
  * -2 if not all are reached. */
-int64_t symmetric(uint32_t npus, uint32_t machines, uint32_t classes, const uint32_t *first_class,
+int64_t symmetric(uint32_t npus, uint32_t parts, uint32_t machines, uint32_t classes, const uint32_t *first_class,
                   const uint32_t *neighbour, const int64_t *duration, uint64_t seed, int rule, uint32_t *target,
                   uint32_t *class_of, int64_t *start)
 {
@@ -83,16 +119,20 @@ int64_t symmetric(uint32_t npus, uint32_t machines, uint32_t classes, const uint
     s->log = malloc(((size_t)npus + 1) * sizeof *s->log);
     s->pointer = calloc((size_t)classes + 1, sizeof *s->pointer);
     s->claimed = calloc((size_t)npus + 1, 1);
+    s->open = calloc((size_t)classes + 1, sizeof *s->open);
     s->free_at = calloc((size_t)machines + 1, sizeof *s->free_at);
     s->holds = calloc((size_t)npus + 1, sizeof *s->holds);
     uint32_t *flying = malloc(((size_t)machines + 1) * sizeof *flying);
     uint32_t *turn = malloc(((size_t)machines + 1) * sizeof *turn);
-    if (!before || !s->log || !s->pointer || !s->claimed || !s->free_at || !s->holds || !flying || !turn) goto out;
+    if (!before || !s->log || !s->pointer || !s->claimed || !s->open || !s->free_at || !s->holds || !flying || !turn) goto out;
     for (uint32_t c = 0; c < classes; c++)
         for (uint32_t x = 0; x < npus; x++) before[(size_t)c * npus + neighbour[(size_t)c * npus + x]] = x;
     for (uint32_t m = 0; m < machines; m++) { flying[m] = npus; turn[m] = m; }
-    s->log[s->held++] = 0;
-    s->claimed[0] = 1;
+    s->backlog_share = (double)(draw(s) & 7) / 7;
+    for (uint32_t i = 0; i < npus; i += npus / parts) {
+        s->log[s->held++] = i;
+        claim(s, i);
+    }
     uint32_t sent = 0;
     end = 0;
     for (;;) {
@@ -112,7 +152,7 @@ int64_t symmetric(uint32_t npus, uint32_t machines, uint32_t classes, const uint
             if (flying[m] != npus) continue;
             uint32_t next = choose(s, m, &class);
             if (next == npus) continue;
-            s->claimed[next] = 1;
+            claim(s, next);
             s->free_at[m] = s->holds[next] = s->now + duration[class];
             flying[m] = next;
             target[sent] = next;
@@ -131,9 +171,9 @@ int64_t symmetric(uint32_t npus, uint32_t machines, uint32_t classes, const uint
                 flying[m] = npus;
             }
     }
-    if (sent != npus - 1) end = -2;
+    if (sent != npus - parts) end = -2;
 out:
-    free(before); free(s->log); free(s->pointer); free(s->claimed); free(s->free_at); free(s->holds); free(flying);
+    free(before); free(s->log); free(s->pointer); free(s->claimed); free(s->open); free(s->free_at); free(s->holds); free(flying);
     free(turn);
     return end;
 }

@@ -19,7 +19,7 @@ from traffic.collectives.tacos.schedule import TICK, Collective, Demand, Schedul
 Places = npt.NDArray[np.int64]
 
 KINDS = (Collective.ALL_GATHER, Collective.REDUCE_SCATTER, Collective.ALL_REDUCE)
-RULES = {"first": 0, "random": 1, "yield": 2, "patient": 3}
+RULES = {"first": 0, "random": 1, "yield": 2, "patient": 3, "scarce": 4}
 
 
 def translate(shape: tuple[int, ...], place: npt.ArrayLike, by: npt.ArrayLike) -> Places:
@@ -44,15 +44,16 @@ def opposite(shape: tuple[int, ...], place: npt.ArrayLike) -> Places:
 
 @dataclass(frozen=True)
 class Translated:
-    """The All-Gather of NPU 0's chunk, which stands for all: chunk s does the same, moved by s.
+    """The All-Gather of NPU 0's chunks, which stands for all: those of NPU s do the same, moved by s.
 
-    `target[i]` receives the chunk over the link from translate(target[i], -offset[i]), at `start[i]`. Reduce-Scatter
-    is the same mirrored in space and time, All-Reduce one after the other.
+    `target[i]` receives NPU 0's chunk `part[i]` over the link from translate(target[i], -offset[i]), at
+    `start[i]`. Reduce-Scatter is the same mirrored in space and time, All-Reduce one after the other.
     """
 
     network: Network
     demand: Demand
     engine: str
+    part: Places
     target: Places
     offset: Places
     start: Ticks
@@ -80,7 +81,7 @@ class Translated:
         assert shape is not None
         everyone = np.arange(network.npus)[:, None]
         key = network.destination.astype(np.int64) * network.npus + network.source
-        chunk = np.broadcast_to(everyone, (network.npus, len(self.target)))
+        chunk = everyone * (self.demand.chunks // network.npus) + self.part
         origin = translate(shape, self.target, opposite(shape, self.offset))
         parts = []
         shift = 0
@@ -116,7 +117,7 @@ def fits(network: Network, demand: Demand) -> bool:
         and network.ports is None
         and demand.collective in KINDS
         and demand.group == tuple(range(network.npus))
-        and demand.chunks == network.npus
+        and demand.chunks % network.npus == 0
     )
 
 
@@ -136,26 +137,30 @@ def synthesise_symmetric(
     links = network.out_links[network.first_out[0] : network.first_out[1]]
     duration = packed(ticks(network, demand.chunk_bytes)[links], np.int64)
     offsets = network.destination[links].astype(np.int64)
-    neighbour = packed(translate(shape, np.arange(network.npus)[None, :], offsets[:, None]), np.uint32)
+    one = translate(shape, np.arange(network.npus)[None, :], offsets[:, None])
+    parts = demand.chunks // network.npus
+    places = demand.chunks
+    neighbour = packed(np.concatenate([one + part * network.npus for part in range(parts)], axis=1), np.uint32)
     first = np.arange(len(links) + 1, dtype=np.uint32)
     ffi, library = symmetric()
-    target, class_of = np.zeros(network.npus, np.uint32), np.zeros(network.npus, np.uint32)
-    start = np.zeros(network.npus, np.int64)
+    target, class_of = np.zeros(places, np.uint32), np.zeros(places, np.uint32)
+    start = np.zeros(places, np.int64)
 
     def p(array: npt.NDArray[Any]) -> Any:
         return pointer(ffi, array)
 
     best: tuple[int, str, npt.NDArray[np.uint32], npt.NDArray[np.uint32], Ticks] | None = None
-    ideal = _ideal(network.npus, duration)
-    rules = ["first", "random"] if len(np.unique(duration)) < 2 else ["yield", "patient", "random"]
-    if network.npus > 4096:
+    ideal = _ideal(places - parts, duration)
+    rules = ["first", "random"] if len(np.unique(duration)) < 2 else ["scarce", "patient", "yield"]
+    if places > 4096:
         rules = ["first"]
     deadline = None if budget is None else time.process_time() + budget
     turn = 0
     while turn < restarts if deadline is None else time.process_time() < deadline or turn == 0:
         rule = rules[turn % len(rules)]
         end = library.symmetric(
-            network.npus,
+            places,
+            parts,
             len(links),
             len(links),
             p(first),
@@ -176,26 +181,27 @@ def synthesise_symmetric(
                 break
     if best is None:
         raise UsageError(f"{network.name}: NPU 0 does not reach every NPU")
-    count = network.npus - 1
+    count = places - parts
     _, rule, target, class_of, start = best
     used = class_of[:count].astype(np.int64)
     return Translated(
         network,
         demand,
         f"symmetric ({rule})",
-        target[:count].astype(np.int64),
+        target[:count].astype(np.int64) // network.npus,
+        target[:count].astype(np.int64) % network.npus,
         offsets[used],
         start[:count],
         duration[used],
     )
 
 
-def _ideal(npus: int, duration: Ticks) -> int:
-    """Return the least time in which these links bring npus - 1 chunks, start to end, in ticks."""
-    low, high = 0, int(duration.max(initial=1)) * npus
+def _ideal(sends: int, duration: Ticks) -> int:
+    """Return the least time in which these links bring so many chunks, start to end, in ticks."""
+    low, high = 0, int(duration.max(initial=1)) * (sends + 1)
     while low < high:
         middle = (low + high) // 2
-        if int((middle // duration).sum()) >= npus - 1:
+        if int((middle // duration).sum()) >= sends:
             high = middle
         else:
             low = middle + 1

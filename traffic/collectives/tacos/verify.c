@@ -33,12 +33,13 @@ struct verifier {
     uint64_t seed;
 };
 
+/* Of one NPU to one chunk, 1 .. PRIME - 1. */
 static uint64_t contribution(const struct verifier *v, uint32_t npu, uint32_t chunk)
 {
-    uint64_t z = v->seed + ((uint64_t)npu << 32 | chunk) * 0x9e3779b97f4a7c15u;
+    uint64_t z = (v->seed ^ ((uint64_t)npu << 32 | chunk)) * 0x9e3779b97f4a7c15u + 0xd1b54a32d192ed03u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return (z ^ (z >> 31)) % PRIME;
+    return 1 + (z ^ (z >> 31)) % (PRIME - 1); /* never 0, which nobody would miss */
 }
 
 static bool test(const struct verifier *v, const uint64_t *bits, uint32_t npu, uint32_t chunk)

@@ -189,7 +189,7 @@ def verify(schedule: Schedule) -> Verdict:
 def verify_translated(schedule: Translated) -> Verdict:
     """Check a schedule that stands for its translations, without writing them out. Raises RejectedError.
 
-    Translations map the network onto itself; NPU 0's chunk reaches everyone once, held before it is sent, at the
+    Translations map the network onto itself; NPU 0's chunks reach everyone once, held before it is sent, at the
     links' times; and no two sends over links that are translations of each other overlap, so that no two of all the
     translated sends meet on a link. What mirrors it in space and time (the network's mirror image is itself turned
     round) is right where it is.
@@ -206,16 +206,21 @@ def verify_translated(schedule: Translated) -> Verdict:
 
     source, destination = network.source.astype(np.int64), network.destination.astype(np.int64)
     length = np.maximum(1, np.rint((network.latency + schedule.demand.chunk_bytes / network.bandwidth) * 1e12))
-    links = np.sort(np.rec.fromarrays([destination, source, length]))  # type: ignore[call-overload]
+    links = np.sort(np.rec.fromarrays([destination, source, length]))
     for axis in range(len(shape)):
         step = (np.arange(len(shape)) == axis).astype(np.int64)[:, None]
         moved = [number(place[:, destination] + step), number(place[:, source] + step), length]
-        if not np.array_equal(links, np.sort(np.rec.fromarrays(moved))):  # type: ignore[call-overload]
+        if not np.array_equal(links, np.sort(np.rec.fromarrays(moved))):
             raise RejectedError(f"{network.name} is not the same when it is moved along axis {axis}")
     target, offset = schedule.target, schedule.offset
     start, end = schedule.start, schedule.start + schedule.duration
-    if not np.array_equal(np.sort(target), np.arange(1, network.npus)):
-        raise RejectedError("NPU 0's chunk does not reach every NPU exactly once")
+    parts, uneven = divmod(schedule.demand.chunks, network.npus)
+    if uneven or sorted(schedule.demand.group) != list(range(network.npus)):
+        raise RejectedError("the schedule is not of everyone's chunks")
+    reached = np.sort(schedule.part * network.npus + target)
+    wanted = np.arange(parts * network.npus)
+    if not np.array_equal(reached, wanted[wanted % network.npus > 0]):
+        raise RejectedError("NPU 0's chunks do not reach every NPU exactly once")
     origin = number(place[:, target] - place[:, offset])
     known = dict(zip(zip(source.tolist(), destination.tolist(), strict=True), length.tolist(), strict=True))
     of_class = {g: known.get((0, g)) for g in np.unique(offset).tolist()}
@@ -223,15 +228,14 @@ def verify_translated(schedule: Translated) -> Verdict:
         raise RejectedError("a send uses a link that does not exist")
     if not np.array_equal(schedule.duration, np.array([of_class[g] for g in offset.tolist()], np.int64)):
         raise RejectedError(f"a send {COMPLAINTS[3]}")
-    arrival = np.zeros(network.npus, np.int64)
-    arrival[target] = end
-    if (start < arrival[origin]).any():
-        raise RejectedError(f"send {int(np.argmax(start < arrival[origin]))} {COMPLAINTS[5]}")
+    arrival = np.zeros((parts, network.npus), np.int64)
+    arrival[schedule.part, target] = end
+    early = start < arrival[schedule.part, origin]
+    if early.any():
+        raise RejectedError(f"send {int(np.argmax(early))} {COMPLAINTS[5]}")
     order = np.lexsort((start, offset))
     same = offset[order][1:] == offset[order][:-1]
     if (same & (start[order][1:] < end[order][:-1])).any():
         raise RejectedError("two translated sends meet on a link")
-    if schedule.demand.chunks != network.npus or sorted(schedule.demand.group) != list(range(network.npus)):
-        raise RejectedError("the schedule is not of everyone's one chunk")
     phases = 2 if schedule.demand.collective is Collective.ALL_REDUCE else 1
     return Verdict(phases * len(target) * network.npus, phases * int(end.max(initial=0)))
