@@ -51,10 +51,12 @@ def bounds(network: Network, demand: Demand) -> Bounds:
     out = _sums(network, network.source)
     least_in, least_out = float(into[members].min()), float(out[members].min())
     share = size * (count - 1) / count
-    total = float(network.bandwidth.sum())
+    total = min(float(into.sum()), float(out.sum()))
     halves: float | None = None
     cut: float | None = None
-    affordable = network.npus <= CUTS_UP_TO or (network.shape is not None and network.npus <= SYMMETRIC_CUTS_UP_TO)
+    affordable = network.ports is None and (
+        network.npus <= CUTS_UP_TO or (network.shape is not None and network.npus <= SYMMETRIC_CUTS_UP_TO)
+    )
     with np.errstate(divide="ignore"):
         match demand.collective:
             case Collective.ALL_GATHER:
@@ -96,8 +98,20 @@ def unweighted(network: Network) -> Network:
 
 
 def _sums(network: Network, end: npt.NDArray[np.uint32]) -> Rates:
+    """Return what the links at each NPU can carry together; of links that take turns at a port, the fastest counts."""
     sums: Rates = np.zeros(network.npus)
-    np.add.at(sums, end, network.bandwidth)
+    if network.ports is None:
+        np.add.at(sums, end, network.bandwidth)
+        return sums
+    first, port = network.ports
+    users = np.bincount(port)
+    fastest: dict[tuple[int, int], float] = {}
+    for link, node in enumerate(end.tolist()):
+        own = port[first[link] : first[link + 1]]
+        busiest = int(own[np.argmax(users[own])])
+        fastest[node, busiest] = max(fastest.get((node, busiest), 0.0), float(network.bandwidth[link]))
+    for (node, _), rate in fastest.items():
+        sums[node] += rate
     return sums
 
 
