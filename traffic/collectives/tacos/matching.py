@@ -15,7 +15,7 @@ import numpy.typing as npt
 from topologies.errors import FailureError, UsageError
 from traffic.collectives.tacos.compiled import match, packed, pointer
 from traffic.collectives.tacos.network import Index, Network
-from traffic.collectives.tacos.schedule import Demand, Schedule, in_order, ticks
+from traffic.collectives.tacos.schedule import Demand, Schedule, ticks
 
 
 class Rule(IntEnum):
@@ -98,7 +98,9 @@ def spread(
         sent = getattr(library, f"engine_run_{suffix}")(
             handle, capacity, pointer(ffi, chunk), pointer(ffi, link), pointer(ffi, start)
         )
-    return in_order(network, demand, f"matching ({rule.name.lower()})", chunk[:sent], link[:sent], start[:sent], False)
+    chunk, link, start = chunk[:sent], link[:sent], start[:sent]  # in order of start, as the engine goes
+    name = f"matching ({rule.name.lower()})"
+    return Schedule(network, demand, name, chunk, link, start, start + duration[link], np.zeros(sent, np.bool_))
 
 
 def stream(
