@@ -148,5 +148,5 @@ def _read(file: Path) -> Revision | None:
             note=values["note"],
             failed=tuple(values["failed"]),
         )
-    except (OSError, ValueError, KeyError, TypeError, ValidationError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, ValidationError):
         return None

@@ -14,6 +14,7 @@ CLASSES = 8
 BANDS = 8
 RANKS = 256
 RANKS_PER_BAND = RANKS // BANDS
+MAX_DEPTH = 10**12  # in any unit: beyond it a number is a slip of the pen, and may not even be finite
 
 Unit = Literal["bytes", "seconds", "packets", "percent"]
 
@@ -67,13 +68,15 @@ def parse_depth(value: Any) -> Depth:
     """Read a depth; a bare number is bytes. Raises ValueError with a message for people."""
     if isinstance(value, Depth):
         return value
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_DEPTH:
         return Depth(value, "bytes", f"{value}B")
     if isinstance(value, str) and (match := _DEPTH.fullmatch(value.strip())):
         unit, scale = _UNITS[match[2]]
         amount = float(match[1]) * scale
         if unit == "percent" and amount > 100:
             raise ValueError("a share of the queue's limit is at most 100%")
+        if amount > MAX_DEPTH:
+            raise ValueError(f"{value!r} is deeper than any queue")
         return Depth(amount, unit, value.strip())
     raise ValueError(f"{value!r} is no depth; write 64KB, 2ms (drain time), 40 packets, or 90% (of the queue's limit)")
 

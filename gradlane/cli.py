@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from controller.cli import app, run
@@ -17,7 +18,8 @@ add_replay(app, observe)
 
 
 def main() -> None:
-    """Run gradctl and end with its exit code."""
+    """Run gradctl and end with its exit code. SIGTERM unwinds it: a replay ends its processes and drops its files."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(run(app))
 
 

@@ -59,12 +59,14 @@ class Interval:
         return shares
 
     def congested(self) -> Port:
-        """Return the port to which the programs dropped most packets."""
+        """Return the port to which the programs dropped or trimmed most packets, else the busiest."""
         ports = [port for switch in self.fabric.switches for port in self.fabric.ports(switch.name)]
-        return max(ports, key=lambda port: int(self._dropped(port.switch)[port.index].sum()))
+        return max(ports, key=lambda port: (self._lost(port), int(self.forwarded(port.switch)[port.index].sum())))
 
-    def _dropped(self, switch: str) -> Counts:
-        return self.after.counts[switch].dropped - self.before.counts[switch].dropped
+    def _lost(self, port: Port) -> int:
+        after, before = self.after.counts[port.switch], self.before.counts[port.switch]
+        dropped, trimmed = after.dropped - before.dropped, after.trimmed - before.trimmed
+        return int(dropped[port.index].sum() + trimmed[port.index].sum())
 
     def drops(self) -> dict[str, int]:
         """Return the packets that all switches dropped, by reason: the program's, `tail`, and the switch's own."""

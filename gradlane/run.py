@@ -9,11 +9,12 @@ than the server's link, shows what the fabric did with it, and opens Mininet's p
 from __future__ import annotations
 
 import argparse
+import logging
 import shlex
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
@@ -48,6 +49,10 @@ PAUSE = 0.03
 SECONDS, FLOW_HASH_SECONDS = 12.0, 4.0
 FLOW_HASH, FLOW_HASH_POLICY = "flow_hash", "ecmp_flow"
 OUTPUT = Path("build/run")
+SLOWDOWN = {"bmv2": 5}
+"""Targets that need tens of microseconds of CPU for a packet have links this many times slower."""
+
+_FABRIC_LOG = logging.getLogger("topologies.mininet_fabric")
 
 
 @dataclass(frozen=True)
@@ -134,12 +139,15 @@ def run(
     `instance` and `state_path` are those of MininetFabric.
     """
     fabric, policy = topologies.load(topology), policies.load(policy_name)
+    if by := SLOWDOWN.get(target):
+        fabric = slowed(fabric, by)
+        console.print(f"{target} is slow: every link runs at 1/{by} of its rate")
     incast = Incast.of(fabric)
     recorded = prepare()
     streams = [trace_stream(recorded, worker) for worker in range(len(incast.workers))]
     began = time.monotonic()
     with MininetFabric(fabric, target, instance=instance, state_path=state_path) as net:
-        install(net.state_path, policy).check()
+        installed = install(net.state_path, policy)
         startup = time.monotonic() - began
         console.print(
             f"{fabric.name}: {len(fabric.switches)} switches ({target}) and {len(fabric.hosts)} hosts under policy "
@@ -149,15 +157,17 @@ def run(
             f"{' '.join(incast.workers)} send gradients of {recorded.workload} training to {incast.server}, "
             f"{1 + OVERLOAD:.0%} of what its link of {format_rate(incast.rate_bps)}bit/s carries"
         )
+        for notice in installed.notices:
+            console.print(f"note: {notice}")
         experiment = Experiment(net, incast, streams)
         asked = experiment.send(policy, seconds)
         phases = [asked]
         if asked.mode != FLOW_HASH:
             by_flow = policies.load(FLOW_HASH_POLICY)
             console.print(f"the same with one path per flow (policy {by_flow.name})")
-            install(net.state_path, by_flow).check()
+            install(net.state_path, by_flow)
             phases.append(experiment.send(by_flow, flow_hash_seconds))
-            install(net.state_path, policy).check()
+            install(net.state_path, policy)
         congested = asked.interval.congested()
         result = RunReport(
             topology=fabric.name,
@@ -179,12 +189,31 @@ def run(
     return result
 
 
+def slowed(fabric: Fabric, by: int) -> Fabric:
+    """Return the same fabric with links `by` times slower."""
+
+    def slow(rate: int | None) -> int | None:
+        return rate and rate // by
+
+    links = (
+        replace(link, rate_bps=slow(link.rate_bps), reverse_rate_bps=slow(link.reverse_rate_bps))
+        for link in fabric.links
+    )
+    return replace(fabric, links=tuple(links))
+
+
 def _open_prompt(net: MininetFabric) -> None:
     from mininet.log import lg  # after the fabric has told whether Mininet is there
 
+    _FABRIC_LOG.removeFilter(_no_deaths)
     lg.propagate = False  # what Mininet prints is its log, which gradctl's log would print again
     with Rerouter(Controller.find(net.state_path)):
         net.prompt(verbs(net.state_path))
+
+
+def _no_deaths(record: logging.LogRecord) -> bool:
+    """Keep a switch's death out of the log where it ends the run, which says so itself."""
+    return record.levelno < logging.ERROR
 
 
 def verbs(state_path: Path) -> dict[str, Callable[[str], None]]:
@@ -207,11 +236,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--policy", default="dlcp", help="name of a policy, or the path of its YAML file")
     parser.add_argument("--target", default="softswitch", help="what runs the switches: softswitch, bmv2")
     options = parser.parse_args(arguments)
+    _FABRIC_LOG.addFilter(_no_deaths)
     try:
         run(options.topology, options.policy, options.target, Console(highlight=False), interactive=sys.stdin.isatty())
     except GradlaneError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:  # a folder that cannot be written, a disk that is full
+        print(f"error: {error.filename or 'run'}: {error.strerror or error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130

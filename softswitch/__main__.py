@@ -153,7 +153,7 @@ def settings_of(options: argparse.Namespace) -> list[object]:
         pcap=options.pcap,
         tls=tls,
     )
-    settings.check([switch], "softswitch")
+    settings.check([switch], "options")
     return [switch]
 
 

@@ -147,7 +147,11 @@ def _environment() -> dict[str, str]:
 def _compile(
     command: list[str], options: list[str], sources: list[str], needs: list[Path], libraries: list[str], target: Path
 ) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
+    try:
+        folder = tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-")
+    except OSError as error:
+        raise BuildError(f"cannot write into the build cache {target.parent}: {error.strerror}") from error
+    with folder as scratch:
         output = Path(scratch) / target.name
         line = [
             *command, *options, f"-I{RUNTIME}", "-shared", f"-Wl,-soname,{target.name}", "-Wl,-rpath,$ORIGIN",
@@ -174,7 +178,7 @@ def load_json(path: Path) -> dict[str, object]:
         document = json.loads(path.read_text())
     except OSError as error:
         raise ProgramError(error.strerror or str(error), source=str(path)) from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ProgramError(f"not JSON: {error}", source=str(path)) from error
     if not isinstance(document, dict):
         raise ProgramError("not a BMv2 program: the top is no object", source=str(path))

@@ -77,7 +77,7 @@ def load_fabric(path: Path) -> list[SwitchSettings]:
         document = json.loads(path.read_text())
     except OSError as error:
         raise SettingsError(f"{path}: {error.strerror}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"{path}: not JSON: {error}") from error
     if (
         not isinstance(document, dict)
@@ -111,13 +111,34 @@ def check(switches: list[SwitchSettings], where: str) -> None:
         for number in [*numbers, *([] if switch.cpu_port is None else [switch.cpu_port])]:
             if not 0 <= number <= 510:
                 raise SettingsError(f"{where}: {switch.name}: port {number} is not in 0..510")
-        if switch.device_id < 0 or not 1 <= switch.queues <= 8:
-            raise SettingsError(f"{where}: {switch.name}: device_id is not negative and queues are 1 to 8")
+        if not 1 <= switch.queues <= 8:
+            raise SettingsError(f"{where}: {switch.name}: queues are 1 to 8, not {switch.queues}")
+        if not 0 <= switch.drop_port <= 511:
+            raise SettingsError(f"{where}: {switch.name}: drop port {switch.drop_port} is not in 0..511")
+        _check_sizes(switch, where)
         if switch.depth_register:
             try:
                 depth_shift(switch.depth_register.unit)
             except SwitchError as error:
                 raise SettingsError(f"{where}: {switch.name}: {error}") from error
+
+
+def _check_sizes(switch: SwitchSettings, where: str) -> None:
+    """Raise SettingsError for a number that the engine has no room for, or an address that no port can have."""
+    sizes = [("device id", switch.device_id, 64)]
+    for port in switch.ports:
+        queue = port.queue or QueueSettings()
+        sizes += [
+            (f"rate of port {port.port}", port.rate, 64),
+            (f"packets in the queues of port {port.port}", queue.packets, 32),
+            (f"bytes in the queues of port {port.port}", queue.bytes, 32),
+        ]
+    for what, number, bits in sizes:
+        if not 0 <= number < 1 << bits:
+            raise SettingsError(f"{where}: {switch.name}: {what}: {number} is not in 0..{(1 << bits) - 1}")
+    _, colon, listens = switch.grpc.rpartition(":")
+    if not switch.grpc.startswith("unix:") and not (colon and listens.isdecimal() and int(listens) < 1 << 16):
+        raise SettingsError(f"{where}: {switch.name}: {switch.grpc!r} is no HOST:PORT with a port up to 65535")
 
 
 def _read(kind: Any, value: object, place: str) -> Any:

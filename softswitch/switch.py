@@ -173,7 +173,11 @@ class Switch:
         """Compile (or find in the cache) and load a BMv2 JSON program; with a P4Info, P4Runtime serves it too."""
         self.load_library(build(json_path, sanitize=sanitized()))
         if p4info_path is not None:
-            self.p4runtime.bind(Path(p4info_path).read_text(), Path(json_path).read_bytes())
+            try:
+                text = Path(p4info_path).read_text()
+            except UnicodeDecodeError as error:
+                raise ProgramError(f"this is no P4Info: {error}", source=str(p4info_path)) from error
+            self.p4runtime.bind(text, Path(json_path).read_bytes())
 
     def load_library(self, path: str | Path) -> None:
         """Load a compiled program; packets in flight under a former one are dropped and counted."""

@@ -286,8 +286,9 @@ class MininetFabric:
             callback(process)
 
     def _clear(self) -> None:
-        clear_run(self._running.run)
-        self.state_path.unlink(missing_ok=True)
+        with _uninterrupted():
+            clear_run(self._running.run)
+            self.state_path.unlink(missing_ok=True)
 
     def _save_switches(self) -> None:
         self._save(switches={switch.name: _switch_state(self._runner, switch.name) for switch in self.fabric.switches})
@@ -375,6 +376,23 @@ def _terminated_as_exit() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ignore SIGINT and SIGTERM while the block runs: what is cut short in it, nobody would do again.
+
+    Who will not wait can still kill this process: its warden then stops the fabric.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

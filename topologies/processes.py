@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+_FIRST = -10  # nice
 RUN_VARIABLE = "GRADLANE_RUN"  # in the environment of every process of a fabric: which run it belongs to
 
 
@@ -44,6 +45,18 @@ class ProcessId:
 def mark(run: int) -> str:
     """Return the text by which everything of one run is marked."""
     return f"{run:08x}"
+
+
+def go_first(pid: int) -> None:
+    """Let a process that leads a session go before others' computing, where this one may decide that.
+
+    Under autogroups (sched(7)), which Linux has on by default, nice counts within a session only; among sessions the
+    autogroup's own nice does.
+    """
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, _FIRST)
+    with suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(_FIRST))
 
 
 def environment(run: int) -> dict[str, str]:

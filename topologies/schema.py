@@ -76,7 +76,7 @@ class Depth(_Strict):
     """How much one queue holds."""
 
     packets: int = Field(default=256, ge=1, le=65535, description="packets a queue holds")
-    bytes: int = Field(default=0, ge=0, description="bytes a queue holds; 0: packets alone decide")
+    bytes: int = Field(default=0, ge=0, le=2**32 - 1, description="bytes a queue holds; 0: packets alone decide")
 
 
 class Queue(Depth):

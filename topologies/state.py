@@ -136,7 +136,7 @@ def find(path: str | Path | None = None) -> RunningFabric | None:
         return None
     except OSError as error:
         raise FailureError(f"cannot read the state file {file}: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UsageError("not the state file of a fabric; remove it", file=file) from None
     try:
         if values["format"] != _FORMAT:

@@ -8,6 +8,8 @@ import re
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)(?:bit/s|bit|bps)?")
 _RATE_SCALE = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+MAX_RATE = 10**15
+MAX_DURATION = 3600 * 10**9
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|ms|s)")
 _DURATION_SCALE = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
@@ -18,14 +20,16 @@ def parse_rate(value: object) -> int:
     Raises ValueError with a message for people.
     """
     if isinstance(value, int) and not isinstance(value, bool):
-        rate = value
+        rate: float = value
     elif isinstance(value, str) and (match := _RATE.fullmatch(value.strip())):
-        rate = round(float(match[1]) * _RATE_SCALE[match[2]])
+        rate = float(match[1]) * _RATE_SCALE[match[2]]
     else:
         raise ValueError(f"{value!r} is not a rate; write bits per second, such as 100M or 1.5G")
-    if rate <= 0:
+    if rate < 1:
         raise ValueError("a rate must be above zero; leave it out for an unlimited link")
-    return rate
+    if rate > MAX_RATE:
+        raise ValueError(f"{value!r} is above {format_rate(MAX_RATE)}bit/s, faster than any link")
+    return round(rate)
 
 
 def format_rate(rate_bps: int | None) -> str:
@@ -44,5 +48,8 @@ def parse_duration(value: object) -> int:
     Raises ValueError with a message for people.
     """
     if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
-        return round(float(match[1]) * _DURATION_SCALE[match[2]])
+        duration = float(match[1]) * _DURATION_SCALE[match[2]]
+        if duration > MAX_DURATION:
+            raise ValueError(f"{value!r} is longer than an hour")
+        return round(duration)
     raise ValueError(f"{value!r} is not a duration; write a number and a unit, such as 5us or 1ms")

@@ -42,8 +42,10 @@ class YamlSource:
                 file=file,
                 line=None if mark is None else mark.line + 1,
             ) from None
-        except (yaml.YAMLError, RecursionError, ValueError) as error:
-            raise UsageError(f"not valid YAML: {str(error).splitlines()[0]}", file=file) from None
+        except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError) as error:
+            # PyYAML's constructors let through what int(), a look-up or a pattern says of `!!bool maybe` and its kind
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise UsageError(f"not valid YAML: {reason}", file=file) from None
         if not isinstance(values, dict):
             raise UsageError("must be a mapping of fields to values", file=file, line=1)
         self.values: dict[str, Any] = values
@@ -106,7 +108,11 @@ def field_name(path: Sequence[str | int]) -> str:
     """Write a path as people read it: `links[0].between`."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            name = part if part.isprintable() else repr(part)  # an error is one line
+            text += f".{name}" if text else name
     return text
 
 

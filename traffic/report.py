@@ -78,11 +78,11 @@ class RunReport:
 
     @property
     def delay_ratio(self) -> float | None:
-        """p99 of the lowest class over p99 of the highest; None without two classes that waited."""
-        if len(self.queue_delay_us) < 2:
+        """p99 of the lowest class that was sent over p99 of the highest; None without two classes that waited."""
+        data = sorted(self.queue_delay_us.keys() & self.delivery.by_class.keys())
+        if len(data) < 2 or not self.queue_delay_us[data[-1]].p99:
             return None
-        lowest, highest = (self.queue_delay_us[pick(self.queue_delay_us)].p99 for pick in (min, max))
-        return lowest / highest if highest else None
+        return self.queue_delay_us[data[0]].p99 / self.queue_delay_us[data[-1]].p99
 
     def uneven(self, mode: str) -> float | None:
         """Return how far a mode's shares are from an even split, as a share of it; None if nothing was chosen."""

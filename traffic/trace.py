@@ -13,6 +13,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.errors import UsageError
+from topologies.errors import FailureError, UsageError
 from traffic.model import MLP, WORKLOADS, Parameter
 from traffic.packer import Packets, TensorId, concatenate, pack, spread
 from traffic.wire import IPV4_VALUES
@@ -123,7 +124,7 @@ def _by_parameter(flat: NDArray[np.float32], sent: list[Parameter]) -> list[NDAr
 
 
 def save(trace: Trace, path: Path) -> None:
-    """Write a trace whole or not at all."""
+    """Write a trace whole or not at all. Raises FailureError where it cannot be written."""
     about = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -132,14 +133,17 @@ def save(trace: Trace, path: Path) -> None:
         "rounds": trace.rounds,
         "parameters": [asdict(parameter) for parameter in trace.parameters],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
             np.savez_compressed(file, about=np.array(json.dumps(about)), values=trace.values)
         partial.replace(path)
+    except OSError as error:
+        raise FailureError(f"cannot write the trace {path}: {error.strerror or error}") from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
 
 
 def load(path: Path) -> Trace:

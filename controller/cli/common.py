@@ -21,14 +21,30 @@ from rich.table import Table
 from controller.reconcile import Controller
 from topologies.errors import FailureError, GradlaneError
 
+MIN_SECONDS, MAX_SECONDS = 0.1, 86400.0
+
 StateOption = Annotated[
     Path | None, typer.Option("--fabric-state", help="State file of the running fabric (default: build/fabric.json).")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-DeadlineOption = Annotated[float, typer.Option("--deadline", min=0.1, help="Seconds that a switch has to answer.")]
+
+
+def check_seconds(value: float) -> float:
+    """Refuse what no clock can wait for; `nan` passes every comparison that a range makes."""
+    if not MIN_SECONDS <= value <= MAX_SECONDS:
+        raise typer.BadParameter(f"{value} is not in the range {MIN_SECONDS}<=x<={MAX_SECONDS:g}.")
+    return value
+
+
+DeadlineOption = Annotated[
+    float, typer.Option("--deadline", callback=check_seconds, help="Seconds that a switch has to answer.")
+]
 SwitchesArgument = Annotated[list[str] | None, typer.Argument(help="Switches (default: all).", show_default=False)]
 
-console = Console(highlight=False)
+PIPED_WIDTH = 160
+"""Columns where there is no terminal to ask: wide enough that no listing folds a cell."""
+
+console = Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH)
 
 
 def new_app(help_text: str) -> typer.Typer:

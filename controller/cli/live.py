@@ -17,7 +17,7 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
-from controller.cli.common import DeadlineOption, JsonOption, StateOption, console, controller_of
+from controller.cli.common import DeadlineOption, JsonOption, StateOption, check_seconds, console, controller_of
 from controller.meter import Meter, PortRateView
 from topologies.errors import FailureError
 from topologies.units import format_rate
@@ -33,7 +33,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def top(
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    interval: Annotated[float, typer.Option(callback=check_seconds, help="Seconds between two looks.")] = 1.0,
     count: Annotated[int | None, typer.Option(min=1, help="End after so many looks (default: at Ctrl-C).")] = None,
     state: StateOption = None,
     deadline: DeadlineOption = 5.0,

@@ -118,6 +118,8 @@ class Pipeline:
             config = config_path.read_bytes()
         except OSError as error:
             raise UsageError(f"cannot read the compiled program: {error.strerror}", file=error.filename) from None
+        except UnicodeDecodeError:
+            raise UsageError("this is no P4Info: it is not UTF-8 text", file=p4info_path) from None
         p4info = p4info_pb2.P4Info()
         try:
             text_format.Parse(text, p4info, allow_unknown_field=True)

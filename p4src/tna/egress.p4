@@ -15,7 +15,7 @@
 const bit<3> DROP_ORIGINAL = 1;     // and let its mirror copy live
 
 control Verdict(inout headers_t hdr, inout egress_metadata_t meta, in egress_intrinsic_metadata_t eg_intr_md,
-                out verdict_t verdict, inout drop_reason_t reason) {
+                inout verdict_t verdict, inout drop_reason_t reason) {
     Judge() judge;
     Trim() trim;
 
@@ -32,7 +32,8 @@ control Verdict(inout headers_t hdr, inout egress_metadata_t meta, in egress_int
 
         if (verdict == verdict_t.TRIM) {
             bool trimmed = false;
-            if (hdr.gradient.isValid() && !hdr.vlan.isValid() && hdr.gradient.count != 0) {
+            if (hdr.bridge.gradient == 1 && hdr.gradient.isValid() && !hdr.vlan.isValid()
+                && hdr.gradient.count != 0) {
                 trim.apply(hdr, meta, eg_intr_md.egress_port, trimmed_class, trimmed);
             }
             if (!trimmed) {
@@ -74,11 +75,13 @@ control GradlaneEgress(inout headers_t hdr, inout egress_metadata_t meta,
                 hdr.packet_in.ingress_port = hdr.bridge.arrived_at;
                 hdr.packet_in.reason = hdr.bridge.packet_in_reason;
             } else {
-                verdict_t verdict;
+                verdict_t verdict = verdict_t.KEEP;
                 bucket_t bucket;
                 drop_reason_t reason = drop_reason_t.NONE;
 
-                judgement.apply(hdr, meta, eg_intr_md, verdict, reason);
+                if (hdr.bridge.judged == 1) {
+                    judgement.apply(hdr, meta, eg_intr_md, verdict, reason);
+                }
                 if (reason != drop_reason_t.NONE) {
                     count_dropped.apply(hdr.bridge.port_index, hdr.bridge.class, hdr.bridge.importance, reason);
                     eg_dprsr_md.drop_ctl = DROP_ORIGINAL;

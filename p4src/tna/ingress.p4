@@ -121,21 +121,25 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
             }
         }
 
+        // Of a packet that is dropped too: its copy may be on its way to the controller.
+        hdr.bridge.setValid();
+        hdr.bridge.carried = carried_t.FROM_INGRESS;
+        hdr.bridge.importance = meta.importance;
+        hdr.bridge.judged = (bit<1>)!settled;
+        hdr.bridge.gradient = (bit<1>)meta.gradient;
+        hdr.bridge.pad_class = 0;
+        hdr.bridge.class = meta.class;
+        hdr.bridge.pad_index = 0;
+        hdr.bridge.port_index = meta.port_index;
+        hdr.bridge.pad_port = 0;
+        hdr.bridge.arrived_at = ig_intr_md.ingress_port;
+        hdr.bridge.pad_reason = 0;
+        hdr.bridge.packet_in_reason = meta.packet_in_reason;
+
         if (reason == drop_reason_t.NONE) {
             importance_color.apply(meta.class, meta.importance, ig_tm_md.packet_color);
             ig_tm_md.ucast_egress_port = egress_port;
             ig_tm_md.qid = (QueueId_t)meta.class;
-            hdr.bridge.setValid();
-            hdr.bridge.carried = carried_t.FROM_INGRESS;
-            hdr.bridge.importance = meta.importance;
-            hdr.bridge.pad_class = 0;
-            hdr.bridge.class = meta.class;
-            hdr.bridge.pad_index = 0;
-            hdr.bridge.port_index = meta.port_index;
-            hdr.bridge.pad_port = 0;
-            hdr.bridge.arrived_at = ig_intr_md.ingress_port;
-            hdr.bridge.pad_reason = 0;
-            hdr.bridge.packet_in_reason = meta.packet_in_reason;
         } else {
             count_dropped.apply(meta.port_index, meta.class, meta.importance, reason);
             ig_dprsr_md.drop_ctl = DROP;

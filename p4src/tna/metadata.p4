@@ -18,7 +18,9 @@ enum bit<8> carried_t {
 header bridge_t {
     carried_t carried;
     importance_t importance;
-    bit<5> pad_class;
+    bit<1> judged;              // 0: packets of the switch and its controller
+    bit<1> gradient;            // see ingress_metadata_t
+    bit<3> pad_class;
     class_t class;
     bit<2> pad_index;
     port_index_t port_index;

@@ -92,14 +92,11 @@ class Parser:
         pending = [first] if first is not None else []
         while pending:
             name = pending.pop()
-            if name in order:
+            if name in order or name not in self.states:
                 continue
-            if name not in self.states:
-                refuse(f"no state '{name}'", self.place)
             order.append(name)
             pending += reversed(self._next(name))
-        if not order:
-            lines.append("    goto done;")
+        lines.append("    " + self.goto(first, self.place))
         for name in order:
             lines.append(f"{self.labels[name]}:; /* {identifier(name)} */")
             if name in self.loops:

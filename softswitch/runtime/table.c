@@ -239,6 +239,60 @@ static uint32_t find_row(const struct ss_table *table, const struct key *key, in
 
 /* ---- prefixes ---- */
 
+static void guide_add(struct ss_table *table, const struct key *key)
+{
+    struct ss_prefixes *prefixes = &table->prefixes;
+    uint64_t top = ss_guide_top(table, key->value);
+    struct ss_guide *guide = (struct ss_guide *)ss_find_guide(prefixes, top);
+    if (!guide) {
+        uint32_t number = prefixes->free_guide;
+        if (number != SS_NO_ROW) {
+            prefixes->free_guide = (uint32_t)prefixes->guides[number].top;
+        } else {
+            if (prefixes->guide_count == prefixes->guide_capacity) {
+                prefixes->guide_capacity = prefixes->guide_capacity ? prefixes->guide_capacity * 2 : 16;
+                prefixes->guides = ss_grow(prefixes->guides, prefixes->guide_capacity, sizeof *prefixes->guides);
+            }
+            number = prefixes->guide_count++;
+            prefixes->guides[number] = (struct ss_guide){0};
+        }
+        guide = &prefixes->guides[number];
+        guide->top = top;
+        ss_hash_add(&prefixes->guide_tops, ss_tag(&top, 1, 0), number);
+    }
+    guide->lengths[(key->prefix - 1) / 64] |= 1ull << ((key->prefix - 1) % 64);
+    for (uint32_t c = 0; c < guide->count_count; c++)
+        if (guide->counts[c].length == key->prefix) {
+            guide->counts[c].rows++;
+            return;
+        }
+    if (guide->count_count == guide->count_capacity) {
+        guide->count_capacity = guide->count_capacity ? guide->count_capacity * 2 : 2;
+        guide->counts = ss_grow(guide->counts, guide->count_capacity, sizeof *guide->counts);
+    }
+    guide->counts[guide->count_count++] = (struct ss_guide_count){key->prefix, 1};
+}
+
+static void guide_delete(struct ss_table *table, const struct key *key)
+{
+    struct ss_prefixes *prefixes = &table->prefixes;
+    uint64_t top = ss_guide_top(table, key->value);
+    struct ss_guide *guide = (struct ss_guide *)ss_find_guide(prefixes, top);
+    uint32_t c = 0;
+    while (guide->counts[c].length != key->prefix)
+        c++;
+    if (--guide->counts[c].rows)
+        return;
+    guide->lengths[(key->prefix - 1) / 64] &= ~(1ull << ((key->prefix - 1) % 64));
+    guide->counts[c] = guide->counts[--guide->count_count];
+    if (guide->count_count == 0) {
+        uint32_t number = (uint32_t)(guide - prefixes->guides);
+        ss_hash_delete(&prefixes->guide_tops, ss_tag(&top, 1, 0), number);
+        guide->top = prefixes->free_guide;
+        prefixes->free_guide = number;
+    }
+}
+
 static void prefix_add(struct ss_table *table, const struct key *key, uint32_t row)
 {
     struct ss_prefixes *prefixes = &table->prefixes;
@@ -249,28 +303,63 @@ static void prefix_add(struct ss_table *table, const struct key *key, uint32_t r
         prefixes->lengths = ss_grow(prefixes->lengths, prefixes->length_count + 1, sizeof *prefixes->lengths);
         memmove(prefixes->lengths + at + 1, prefixes->lengths + at,
                 (prefixes->length_count - at) * sizeof *prefixes->lengths);
-        uint64_t *mask = ss_grow(NULL, table->layout->words, 8);
-        memcpy(mask, key->mask, 8 * table->layout->words);
-        prefixes->lengths[at] = (struct ss_prefix_length){key->prefix, 0, mask};
+        prefixes->lengths[at] = (struct ss_prefix_length){key->prefix, 0};
         prefixes->length_count++;
     }
     prefixes->lengths[at].rows++;
     ss_hash_add(&prefixes->hash, key_tag(table, key, 0), row);
+    if (prefixes->guide_bits && key->prefix > prefixes->guide_bits)
+        guide_add(table, key);
 }
 
 static void prefix_delete(struct ss_table *table, const struct key *key, uint32_t row)
 {
     struct ss_prefixes *prefixes = &table->prefixes;
     ss_hash_delete(&prefixes->hash, key_tag(table, key, 0), row);
+    if (prefixes->guide_bits && key->prefix > prefixes->guide_bits)
+        guide_delete(table, key);
     uint32_t at = 0;
     while (prefixes->lengths[at].length != key->prefix)
         at++;
     if (--prefixes->lengths[at].rows == 0) {
-        free(prefixes->lengths[at].mask);
         prefixes->length_count--;
         memmove(prefixes->lengths + at, prefixes->lengths + at + 1,
                 (prefixes->length_count - at) * sizeof *prefixes->lengths);
     }
+}
+
+static void prefixes_open(struct ss_table *table)
+{
+    const struct ss_table_layout *layout = table->layout;
+    struct ss_prefixes *prefixes = &table->prefixes;
+    const struct ss_field_info *field = &layout->info.fields[layout->prefix_field];
+    prefixes->guide_bits = field->bits == 128 ? 32 : field->bits > 20 && field->bits <= 64 ? 16 : 0;
+    prefixes->guide_tops = (struct ss_hash){ss_hash_nothing, 0, 0};
+    prefixes->free_guide = SS_NO_ROW;
+    prefixes->masks = ss_zeroed((size_t)(field->bits + 1) * layout->words, 8);
+    for (uint32_t length = 0; length <= field->bits; length++) {
+        uint64_t *mask = prefixes->masks + (size_t)length * layout->words;
+        for (uint32_t f = 0; f < layout->info.field_count; f++) {
+            uint32_t bits = layout->info.fields[f].bits, from = f == layout->prefix_field ? bits - length : 0;
+            for (uint32_t bit = from; bit < bits; bit++) {
+                uint32_t place = layout->slots[f].shift + bit;
+                mask[layout->slots[f].word + place / 64] |= 1ull << (place % 64);
+            }
+        }
+        for (uint32_t w = 0; layout->static_mask && w < layout->words; w++)
+            mask[w] &= layout->static_mask[w];
+    }
+}
+
+static void prefixes_close(struct ss_prefixes *prefixes)
+{
+    for (uint32_t g = 0; g < prefixes->guide_count; g++)
+        free(prefixes->guides[g].counts);
+    free(prefixes->guides);
+    free(prefixes->masks);
+    free(prefixes->lengths);
+    ss_hash_clear(&prefixes->hash);
+    ss_hash_clear(&prefixes->guide_tops);
 }
 
 /* ---- rows ---- */
@@ -615,6 +704,8 @@ enum ss_status ss_table_open(struct ss_table *table, const struct ss_table_layou
     table->parameter_offset = layout->info.key_bytes * (masked ? 2 : 1);
     table->blob_stride = table->parameter_offset + (profile ? 0 : parameters);
     table->hash = table->prefixes.hash = (struct ss_hash){ss_hash_nothing, 0, 0};
+    if (layout->method == SS_METHOD_PREFIX)
+        prefixes_open(table);
     if (layout->method == SS_METHOD_INDEX)
         table->index = ss_zeroed((size_t)1 << layout->index_bits, sizeof *table->index);
     table->default_row = (struct ss_row *)grow_rows(NULL, 0, 1, rounded(SS_ROW_HEADER + layout->data_bytes));
@@ -635,10 +726,7 @@ void ss_table_close(struct ss_table *table)
 {
     ss_rules_close(table);
     ss_hash_clear(&table->hash);
-    ss_hash_clear(&table->prefixes.hash);
-    for (uint32_t l = 0; l < table->prefixes.length_count; l++)
-        free(table->prefixes.lengths[l].mask);
-    free(table->prefixes.lengths);
+    prefixes_close(&table->prefixes);
     free(table->rows);
     free(table->keys);
     free(table->masks);

@@ -19,6 +19,7 @@
 #define SS_MAX_WORDS 64            /* of a packed key */
 #define SS_VALUE_SET_SIZE 1024     /* members of a value set: BMv2 JSON names no size */
 #define SS_FEW_RULES 64            /* up to here rules are matched by bit vectors */
+#define SS_FEW_LENGTHS 3           /* up to here prefix lengths are tried one by one */
 
 /* ---- what the compiler writes down ---- */
 
@@ -79,9 +80,21 @@ struct ss_record {                 /* what only the control plane needs of a row
     uint32_t tuple;                /* index into the tuples by identity, SS_METHOD_RULES */
 };
 
-/* Prefixes in use, the longest first, all in one hash whose seed is the length. */
-struct ss_prefix_length { uint32_t length, rows; uint64_t *mask; };
-struct ss_prefixes { struct ss_hash hash; uint32_t length_count; struct ss_prefix_length *lengths; };
+/* Prefixes, all in one hash whose seed is the length; the lengths in use, the longest first. Where lengths are many, a
+ * guide tells for the first bits of a key which longer lengths there are, so that a lookup tries no others. */
+struct ss_prefix_length { uint32_t length, rows; };
+struct ss_guide_count { uint32_t length, rows; };
+struct ss_guide { uint64_t top, lengths[2]; uint32_t count_count, count_capacity; struct ss_guide_count *counts; };
+struct ss_prefixes {
+    struct ss_hash hash;
+    uint32_t length_count;
+    struct ss_prefix_length *lengths;
+    uint64_t *masks;               /* the key's mask for each length */
+    uint32_t guide_bits;           /* 0: no guides */
+    struct ss_hash guide_tops;
+    struct ss_guide *guides;
+    uint32_t guide_count, guide_capacity, free_guide;
+};
 
 /* Few rules: a bit for each, in order of priority, and per chunk of the key the rules that accept each value. */
 struct ss_vector_chunk { uint16_t word; uint8_t shift, mask; const uint64_t *accepts; };
@@ -259,23 +272,68 @@ static inline uint32_t ss_find_hash(const struct ss_table *table, const uint64_t
     }
 }
 
+static inline uint32_t ss_try_length(const struct ss_table *table, const uint64_t *key, uint32_t words, uint32_t length)
+{
+    const struct ss_prefixes *prefixes = &table->prefixes;
+    const uint64_t *mask = prefixes->masks + (size_t)length * words;
+    uint64_t masked[SS_MAX_WORDS];
+    for (uint32_t w = 0; w < words; w++)
+        masked[w] = key[w] & mask[w];
+    uint32_t tag = ss_tag(masked, words, length + 1);
+    for (uint32_t i = tag & prefixes->hash.mask;; i = (i + 1) & prefixes->hash.mask) {
+        struct ss_hash_slot slot = prefixes->hash.slots[i];
+        if (slot.row == SS_NO_ROW)
+            return SS_NO_ROW;
+        if (slot.tag == tag && ss_same(table->keys + (size_t)slot.row * words, masked, words)
+            && ss_row_at(table, slot.row)->prefix == length)
+            return slot.row;
+    }
+}
+
+/* The first guide_bits bits of a key's prefix field, which has at most 64 bits or just 128. */
+static inline uint64_t ss_guide_top(const struct ss_table *table, const uint64_t *key)
+{
+    const struct ss_table_layout *layout = table->layout;
+    uint32_t bits = layout->info.fields[layout->prefix_field].bits;
+    struct ss_slot slot = layout->slots[layout->prefix_field];
+    if (bits > 64)
+        return key[slot.word + 1] >> (64 - table->prefixes.guide_bits);
+    return (key[slot.word] >> slot.shift & (~0ull >> (64 - bits))) >> (bits - table->prefixes.guide_bits);
+}
+
+static inline const struct ss_guide *ss_find_guide(const struct ss_prefixes *prefixes, uint64_t top)
+{
+    uint32_t tag = ss_tag(&top, 1, 0);
+    for (uint32_t i = tag & prefixes->guide_tops.mask;; i = (i + 1) & prefixes->guide_tops.mask) {
+        struct ss_hash_slot slot = prefixes->guide_tops.slots[i];
+        if (slot.row == SS_NO_ROW)
+            return NULL;
+        if (prefixes->guides[slot.row].top == top)
+            return &prefixes->guides[slot.row];
+    }
+}
+
 static inline uint32_t ss_find_prefix(const struct ss_table *table, const uint64_t *key, uint32_t words)
 {
     const struct ss_prefixes *prefixes = &table->prefixes;
-    for (uint32_t l = 0; l < prefixes->length_count; l++) {
-        const struct ss_prefix_length *length = &prefixes->lengths[l];
-        uint64_t masked[SS_MAX_WORDS];
-        for (uint32_t w = 0; w < words; w++)
-            masked[w] = key[w] & length->mask[w];
-        uint32_t tag = ss_tag(masked, words, length->length + 1);
-        for (uint32_t i = tag & prefixes->hash.mask;; i = (i + 1) & prefixes->hash.mask) {
-            struct ss_hash_slot slot = prefixes->hash.slots[i];
-            if (slot.row == SS_NO_ROW)
-                break;
-            if (slot.tag == tag && ss_same(table->keys + (size_t)slot.row * words, masked, words)
-                && ss_row_at(table, slot.row)->prefix == length->length)
-                return slot.row;
-        }
+    uint32_t l = 0;
+    if (prefixes->length_count > SS_FEW_LENGTHS && prefixes->guide_bits) {
+        const struct ss_guide *guide = ss_find_guide(prefixes, ss_guide_top(table, key));
+        for (uint32_t half = 2; guide && half-- > 0;)
+            for (uint64_t lengths = guide->lengths[half]; lengths;) {
+                uint32_t bit = 63 - (uint32_t)__builtin_clzll(lengths);
+                uint32_t row = ss_try_length(table, key, words, 64 * half + bit + 1);
+                if (row != SS_NO_ROW)
+                    return row;
+                lengths ^= 1ull << bit;
+            }
+        while (l < prefixes->length_count && prefixes->lengths[l].length > prefixes->guide_bits)
+            l++;
+    }
+    for (; l < prefixes->length_count; l++) {
+        uint32_t row = ss_try_length(table, key, words, prefixes->lengths[l].length);
+        if (row != SS_NO_ROW)
+            return row;
     }
     return SS_NO_ROW;
 }

@@ -36,7 +36,7 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MininetFabric]:
     folder = tmp_path_factory.mktemp("replay")
     options = {"instance": None, "state_path": folder / "fabric.json", "logs": folder}
     with MininetFabric(topologies.load("leaf_spine"), "softswitch", **options) as running:
-        install(running.state_path, "dlcp").check()
+        install(running.state_path, "dlcp")
         yield running
 
 
@@ -161,13 +161,13 @@ def test_trimmed_packets_are_told_from_lost_ones(net, tmp_path: Path, monkeypatc
     path = tmp_path / "wide.npz"
     recorded, _ = trace.record("mnist", workers=4, rounds=1)  # tensors of many packets, which are not protected
     trace.save(recorded, path)
-    install(net.state_path, "trim").check()
+    install(net.state_path, "trim")
     try:
         sources = [argument for host in ("h1", "h2", "h3", "h4") for argument in ("--from", host)]
         options = ["--to", "h5", "--rate", "200M", "--rounds", "3", "--json"]
         report = gradctl(net, monkeypatch, str(path), *sources, *options)
     finally:
-        install(net.state_path, "dlcp").check()
+        install(net.state_path, "dlcp")
     packets = report["packets"]
     assert packets["trimmed"] > 0
     assert packets["altered"] == packets["foreign"] == 0

@@ -16,6 +16,7 @@ from p4src.control import control_pb2
 from topologies import Fabric, FailureError, UsageError, processes, schema
 from topologies.builders import build
 from topologies.mininet_fabric import MininetFabric
+from topologies.stop import clear_run
 
 pytestmark = pytest.mark.fabric
 
@@ -136,3 +137,22 @@ def test_a_switch_that_cannot_start_says_why_in_one_line(tmp_path: Path, monkeyp
     assert "\n" not in str(caught.value)
     assert processes.marked(fabric.running.run) == []
     assert not (tmp_path / "fabric.json").exists()
+
+
+def test_a_second_interrupt_does_not_cut_the_clearing_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "fabric.json"
+
+    def interrupted(run: int) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        clear_run(run)
+
+    monkeypatch.setattr("topologies.mininet_fabric.clear_run", interrupted)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        MininetFabric(small(), instance=None, state_path=file, logs=tmp_path) as net,
+    ):
+        run = net.running.run
+        raise KeyboardInterrupt
+    assert not file.exists()
+    assert processes.marked(run) == []

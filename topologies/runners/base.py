@@ -161,6 +161,7 @@ class Runner(ABC):
                 )
             except OSError as error:
                 raise FailureError(f"cannot start {arguments[0]}: {error.strerror}") from None
+        processes.go_first(popen.pid)  # what a switch delays for want of a CPU looks like congestion
         process = SwitchProcess(tuple(switches), popen, log)
         self.processes.append(process)
         if self._died is not None:

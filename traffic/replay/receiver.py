@@ -7,12 +7,10 @@ comes until nothing did for a while, writes the arrivals, and prints a report as
 """
 
 import json
-import os
 import select
 import socket
 import sys
 import time
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,7 +25,6 @@ ETH_P_ALL = 3
 SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
 SO_RCVBUFFORCE = 33
 BUFFER_BYTES = 64 << 20
-NICE = -10
 
 
 @dataclass(frozen=True)
@@ -114,8 +111,6 @@ def drops_of(source: socket.socket) -> int:
 
 def main() -> int:
     """Run one receiver; a failure is one line on standard error."""
-    with suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, NICE)
     try:
         report = run(ReceiverSettings(**json.loads(sys.argv[1])))
     except OSError as error:

@@ -7,12 +7,10 @@ JSON line. Ends between two rounds when its standard input closes: whoever start
 """
 
 import json
-import os
 import select
 import socket
 import sys
 import time
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,8 +19,6 @@ from traffic.replay.stream import Stream
 from traffic.wire import FRAME_OVERHEAD, GRADIENT_PORT
 
 ECT_0 = 0b10
-NICE = -10
-"""A sender that waits for others' computing is late, and its bursts are then the machine's, not the job's."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +93,6 @@ def run(settings: SenderSettings) -> SenderReport | None:
 
 def main() -> int:
     """Run one sender; a failure is one line on standard error."""
-    with suppress(PermissionError):
-        os.setpriority(os.PRIO_PROCESS, 0, NICE)
     try:
         report = run(SenderSettings(**json.loads(sys.argv[1])))
     except OSError as error:

@@ -166,6 +166,7 @@ class End:
             )
         except OSError as error:
             raise FailureError(f"cannot start the {self._name}: {command[0]}: {error.strerror}") from None
+        processes.go_first(self._process.pid)  # a late end makes bursts that are the machine's, not the job's
         self._input, self._output = _pipe(self._process.stdin), _pipe(self._process.stdout)
 
     def __enter__(self) -> "End":

@@ -67,6 +67,12 @@ def test_mistakes_are_one_line_and_exit_with_2(capsys: pytest.CaptureFixture[str
     assert "this is no text" in complaint(capsys, 2, "policy", "validate", binary)
 
 
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "0", "1e400"])
+def test_seconds_that_no_clock_can_wait_for_are_refused(capsys: pytest.CaptureFixture[str], seconds: str) -> None:
+    for verb, option in (("status", "--deadline"), ("top", "--deadline"), ("top", "--interval")):
+        assert f"Invalid value for '{option}'" in complaint(capsys, 2, verb, option, seconds)
+
+
 def test_without_a_fabric_every_verb_says_so_and_exits_with_1(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

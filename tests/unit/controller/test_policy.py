@@ -141,6 +141,9 @@ def test_depths_are_read_in_every_unit() -> None:
     assert parse_depth("50%").bytes_at(1, 1500, 1000) == 500
     with pytest.raises(ValueError, match="the queue has none"):
         parse_depth("50%").bytes_at(1, 1500)
+    for value in (10**13, "9" * 400 + "GB", "2000000000000 packets"):
+        with pytest.raises(ValueError, match="depth|deeper than any queue"):
+            parse_depth(value)
 
 
 def test_classes_are_read_in_every_form() -> None:

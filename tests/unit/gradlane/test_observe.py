@@ -84,6 +84,14 @@ def test_the_congested_link_is_where_most_was_dropped() -> None:
     spine.dropped[index_towards("spine1", "leaf2"), 6, REASONS.index("full"), 3] = 2
     port = interval(leaf2=leaf, spine1=spine).congested()
     assert (port.switch, port.peer.node) == ("leaf2", "h5")
+    spine.trimmed[index_towards("spine1", "leaf2"), 6] = 4
+    assert interval(leaf2=leaf, spine1=spine).congested().switch == "spine1"
+
+
+def test_without_losses_the_busiest_link_counts_as_congested() -> None:
+    leaf = counts("leaf2")
+    leaf.kept[index_towards("leaf2", "h6"), 6] = 9
+    assert interval(leaf2=leaf).congested().peer.node == "h6"
 
 
 DATA = Kind(gradient=True, job=1, type=GradientType.DATA, layer=0, dscp=0)

@@ -79,6 +79,15 @@ def test_what_has_no_meaning_here_is_said() -> None:
         (["--no-p4", "--queue-depth", "cells=4"], "--queue-depth"),
         (["--no-p4", "--depth-register", "q=stones"], "depth unit"),
         (["--no-p4", "--priority-queues", "9"], "queues"),
+        (["--no-p4", "--device-id", "-1"], "device id: -1 is not in 0..18446744073709551615"),
+        (["--no-p4", "--device-id", str(1 << 64)], "device id"),
+        (["--no-p4", "--drop-port", "-7"], "drop port -7 is not in 0..511"),
+        (["--no-p4", "--drop-port", "512"], "drop port"),
+        (["--no-p4", "-i", "1@a", "--port-rate", "1=99999999999999G"], "rate of port 1"),
+        (["--no-p4", "-i", "1@a", "--queue-depth", "packets=5G"], "packets in the queues of port 1"),
+        (["--no-p4", "-i", "1@a", "--queue-depth", "bytes=5G"], "bytes in the queues of port 1"),
+        (["--no-p4", "--grpc-server-addr", "127.0.0.1:99999"], "no HOST:PORT"),
+        (["--no-p4", "--grpc-server-addr", "nonsense"], "no HOST:PORT"),
         (["--no-p4", "--unknown-flag"], "unrecognized arguments"),
         (["--no-p4", "--grpc-server-ssl"], "--grpc-server-cert"),
         (["--fabric", "x.json", "--no-p4"], "--fabric says everything"),
@@ -106,6 +115,7 @@ FABRIC = {"name": "s1", "device_id": 1, "grpc": "127.0.0.1:50051", "ports": [{"p
         ({"ports": [{"port": 1}]}, "switches[0].ports[0]: field 'interface' is missing"),
         ({"ports": [{"port": 1, "interface": "a", "queue": {"packets": "x"}}]}, "ports[0].queue.packets"),
         ({"depth_register": {"name": "q", "unit": "bytes/3"}}, "bytes/3"),
+        ({"ports": [{"port": 1, "interface": "a", "rate": -5}]}, "rate of port 1: -5"),
         ({"cpu_port": 1}, "port number is given twice"),
     ],
 )
@@ -116,7 +126,9 @@ def test_a_wrong_fabric_file_names_the_field(tmp_path: Path, change: Any, words:
         load_fabric(file)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"switches": []}', '{"switches": [], "more": 1}', "\xff"])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"switches": []}', '{"switches": [], "more": 1}', "\xff", "[" * 100_000]
+)
 def test_a_file_that_is_no_fabric_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "switches.json"
     file.write_bytes(text.encode("latin-1"))
@@ -150,6 +162,8 @@ def test_what_fails_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
     broken = tmp_path / "broken.json"
     broken.write_text('{"program":')
     assert "broken.json" in failing(str(broken), "--grpc-server-addr", free_address()).stderr
+    broken.write_text("[" * 100_000)
+    assert "broken.json: not JSON" in failing(str(broken), "--grpc-server-addr", free_address()).stderr
     assert "missing.json" in failing(str(tmp_path / "missing.json"), "--grpc-server-addr", free_address()).stderr
     interface = failing("--no-p4", "-i", "1@no-such-if0", "--grpc-server-addr", free_address())
     assert "no-such-if0" in interface.stderr
@@ -160,6 +174,14 @@ def test_what_fails_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
         assert address in failing("--no-p4", "--grpc-server-addr", address).stderr
     compiler = failing("--no-p4", "--grpc-server-addr", free_address(), CC="no-such-cc", GRADLANE_CACHE=str(tmp_path))
     assert "no-such-cc" in compiler.stderr
+
+
+def test_a_p4info_that_is_none_is_named_with_exit_code_1(tmp_path: Path, program_files: tuple[Path, Path]) -> None:
+    p4info = tmp_path / "p4info.txtpb"
+    for content in (b"tables { preamble {", bytes(range(256))):
+        p4info.write_bytes(content)
+        said = failing(str(program_files[0]), "--p4info", str(p4info), "--grpc-server-addr", free_address()).stderr
+        assert f"{p4info}: " in said and "P4Info" in said
 
 
 def test_a_program_on_the_command_line_is_served_with_the_p4info_beside_it(program_files: tuple[Path, Path]) -> None:

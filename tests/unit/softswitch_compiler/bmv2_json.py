@@ -210,7 +210,9 @@ class ProgramBuilder:
         self.table(name or f"tbl_{action}", [], [action], default=(action, []), const_default=True, pipeline=pipeline,
                    following=following)  # fmt: skip
 
-    def condition(self, name: str, expression: Json, yes: str | None, no: str | None, pipeline: str = "ingress") -> None:
+    def condition(
+        self, name: str, expression: Json, yes: str | None, no: str | None, pipeline: str = "ingress"
+    ) -> None:
         conditionals = self.pipelines[pipeline]["conditionals"]
         conditionals.append(
             {"name": name, "id": len(conditionals), "expression": expression, "true_next": yes, "false_next": no}
@@ -231,9 +233,7 @@ class ProgramBuilder:
             "header_stacks": self.stacks,
             "errors": self.errors,
             "enums": [],
-            "parsers": [
-                {"name": "parser", "id": 0, "init_state": self.states[0]["name"], "parse_states": self.states}
-            ],
+            "parsers": [{"name": "parser", "id": 0, "init_state": self.states[0]["name"], "parse_states": self.states}],
             "deparsers": [{"name": "deparser", "id": 0, "order": self.order, "primitives": []}],
             "actions": self.actions,
             "pipelines": pipelines,

@@ -120,7 +120,7 @@ def test_a_failed_assertion_drops_the_packet_and_says_so(load: Load) -> None:
     program.header("in", [["a", 8]])
     program.state("start", program.extract("in"))
     check = call("assert", wrapped(op("==", field("in", "a"), hexstr(1))))
-    check["source_info"] = {"filename": "x.p4", "line": 3, "source_fragment": 'assert(h.a == 1)'}
+    check["source_info"] = {"filename": "x.p4", "line": 3, "source_fragment": "assert(h.a == 1)"}
     program.action("act", [], assign(EGRESS_SPEC, hexstr(1)), check)
     program.run("act")
     switch = load(program)
@@ -276,9 +276,7 @@ def test_a_hash_stays_within_base_and_size(load: Load) -> None:
     program.header("in", [["key", 32], ["size", 16]])
     program.metadata([["fixed", 16], ["given", 16]])
     program.state("start", program.extract("in"))
-    program.sections["calculations"].append(
-        {"name": "c", "id": 0, "algo": "crc32", "input": [field("in", "key")]}
-    )
+    program.sections["calculations"].append({"name": "c", "id": 0, "algo": "crc32", "input": [field("in", "key")]})
     hashed = {"type": "calculation", "value": "c"}
     program.action(
         "compute",

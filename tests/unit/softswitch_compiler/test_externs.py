@@ -346,7 +346,11 @@ def test_what_is_in_use_is_not_removed(load: Load) -> None:
     profile.insert_group(1, [MemberOfGroup(1)])
     table.insert([1], group=1)
     table.insert([2], member=2)
-    for refused in (lambda: profile.remove_member(1), lambda: profile.remove_group(1), lambda: profile.remove_member(2)):
+    for refused in (
+        lambda: profile.remove_member(1),
+        lambda: profile.remove_group(1),
+        lambda: profile.remove_member(2),
+    ):
         with pytest.raises(ObjectError) as error:
             refused()
         assert error.value.status == "in use"
@@ -374,8 +378,22 @@ def checksummed(load: Load, *, payload: bool) -> Switch:
     program.sections["calculations"].append({"name": "calc", "id": 0, "algo": "csum16", "input": inputs})
     common = {"target": ["h", "sum"], "type": "generic", "calculation": "calc"}
     program.sections["checksums"] += [
-        {"name": "v", "id": 0, "verify": True, "update": False, "if_cond": op("!=", field("h", "a"), hexstr(0)), **common},
-        {"name": "u", "id": 1, "verify": False, "update": True, "if_cond": op("==", field("h", "a"), hexstr(5)), **common},
+        {
+            "name": "v",
+            "id": 0,
+            "verify": True,
+            "update": False,
+            "if_cond": op("!=", field("h", "a"), hexstr(0)),
+            **common,
+        },
+        {
+            "name": "u",
+            "id": 1,
+            "verify": False,
+            "update": True,
+            "if_cond": op("==", field("h", "a"), hexstr(5)),
+            **common,
+        },
     ]
     error = field("standard_metadata", "checksum_error")
     program.action("act", [], assign(field("meta", "error"), wrapped(error)))

@@ -59,9 +59,7 @@ def test_a_stack_that_overflows_is_an_error_and_the_rest_is_payload(load: Load) 
 def option(load: Load, before: int = 4, after: int = 4) -> Switch:
     """A header of two small fields around a varbit of at most 6 bytes, whose length in bytes the first field tells."""
     program = ProgramBuilder()
-    program.header(
-        "option", [["length", before], ["data", "*"], ["tail", after]], max_length=(before + after) // 8 + 6
-    )
+    program.header("option", [["length", before], ["data", "*"], ["tail", after]], max_length=(before + after) // 8 + 6)
     bits = op("&", op("<<", field("meta", "length"), hexstr(3)), hexstr(0xFFFF))
     program.metadata([["length", before]])
     program.state(

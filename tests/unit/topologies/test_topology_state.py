@@ -74,6 +74,7 @@ def test_what_is_no_state_file_is_a_usage_error(tmp_path: Path) -> None:
         '{"format": 1}',
         '{"format": 99}',
         '{"format": 1, "run": 1}',
+        "[" * 100_000,
     ):
         file.write_text(text)
         with pytest.raises(UsageError, match=f"{file}: "):

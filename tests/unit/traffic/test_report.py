@@ -83,6 +83,11 @@ def test_plot_is_drawn_for_a_run_without_choice_of_path_or_class(tmp_path: Path)
     assert bare.uneven("round_robin") is None
 
 
+def test_delays_of_classes_that_nobody_sent_do_not_count() -> None:
+    trimmed = {**REPORT.queue_delay_us, 7: Delay(10, 20, 100)}
+    assert replace(REPORT, queue_delay_us=trimmed).delay_ratio == REPORT.delay_ratio == 80
+
+
 def test_findings_say_what_holds_and_what_does_not() -> None:
     text = io.StringIO()
     show(REPORT, Console(file=text, width=120))

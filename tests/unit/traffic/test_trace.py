@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from topologies.errors import UsageError
+from topologies.errors import FailureError, UsageError
 from traffic import trace
 from traffic.packer import place
 from traffic.wire import GradientFlag
@@ -73,6 +73,16 @@ def test_a_saved_trace_loads_equal(digits: trace.Trace, tmp_path: Path) -> None:
         digits.parameters,
     )
     assert [file.name for file in path.parent.iterdir()] == ["digits.npz"]
+
+
+def test_a_trace_that_cannot_be_written_is_told_in_one_line(digits: trace.Trace, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "file" / "t.npz", tmp_path / "folder"):
+        with pytest.raises(FailureError, match=f"cannot write the trace {path}: ") as caught:
+            trace.save(digits, path)
+        assert "\n" not in str(caught.value)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "folder"]
 
 
 def archive(path: Path, about: object, values: np.ndarray) -> Path:

@@ -36,6 +36,15 @@ def test_a_fabric_too_small_or_without_rate_is_refused() -> None:
         run.Incast.of(replace(fabric, links=tuple(replace(link, rate_bps=None) for link in fabric.links)))
 
 
+def test_a_slowed_fabric_has_the_same_links_at_lower_rates() -> None:
+    fabric = topologies.load("leaf_spine")
+    slow = run.slowed(fabric, 5)
+    assert [link.ends for link in slow.links] == [link.ends for link in fabric.links]
+    assert run.Incast.of(slow).rate_bps * 5 == run.Incast.of(fabric).rate_bps
+    unlimited = replace(fabric, links=tuple(replace(link, rate_bps=None) for link in fabric.links))
+    assert all(link.rate_bps is None for link in run.slowed(unlimited, 5).links)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -64,3 +73,14 @@ def test_a_damaged_trace_is_recorded_again(tmp_path: Path, monkeypatch: pytest.M
     assert trace.load(path).workers == prepare.WORKERS
     prepare.prepare(path)
     assert path.stat().st_mtime_ns == first
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "build/run")
+
+    monkeypatch.setattr(run, "run", fail)
+    assert run.main([]) == 1
+    assert capsys.readouterr().err == "error: build/run: Permission denied\n"
