@@ -10,8 +10,10 @@ import sys
 from controller.cli import app, run
 from gradlane.observe import observe
 from traffic.cli import add_replay, trace_app
+from traffic.collectives.tacos.cli import schedule_app
 
 app.add_typer(trace_app, name="trace")
+app.add_typer(schedule_app, name="schedule")
 add_replay(app, observe)
 
 

@@ -1,0 +1,193 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""`gradctl schedule`: thin shells over synthesis, verification, export and comparison."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from topologies.errors import UsageError
+from traffic.collectives.tacos.baselines import BASELINES, neighbours_only
+from traffic.collectives.tacos.bounds import bounds
+from traffic.collectives.tacos.files import load, save
+from traffic.collectives.tacos.msccl import msccl
+from traffic.collectives.tacos.naming import network_of
+from traffic.collectives.tacos.picture import draw
+from traffic.collectives.tacos.schedule import Collective, Schedule, demand
+from traffic.collectives.tacos.synthesis import ENGINES, synthesise
+from traffic.collectives.tacos.verify import verify as check
+
+schedule_app = typer.Typer(
+    help="Synthesise, verify, show, export and compare schedules of collectives.", no_args_is_help=True
+)
+
+NetworkName = Annotated[
+    str,
+    typer.Argument(help="mesh:8x8, torus:4x4x4@50, ring:2@200+full:4@33.3+switch:16@50, an edge list .csv, a fabric."),
+]
+Size = Annotated[float, typer.Option(help="Bytes of the whole buffer.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ScheduleFile = Annotated[Path, typer.Argument(help="A schedule: .json or .npz.")]
+
+
+@schedule_app.command("synth")
+def synth(
+    network: NetworkName,
+    collective: Annotated[Collective, typer.Option(help="What is to hold in the end.")] = Collective.ALL_REDUCE,
+    size: Size = 1e9,
+    chunks: Annotated[int, typer.Option(min=1, help="Chunks of each NPU.")] = 1,
+    group: Annotated[str, typer.Option(help="NPUs that take part, such as 0,3,5; others only forward.")] = "",
+    root: Annotated[int | None, typer.Option(help="Of broadcast, reduce, gather and scatter.")] = None,
+    failed: Annotated[list[str] | None, typer.Option(help="A link that failed, such as 0-1; again for more.")] = None,
+    engine: Annotated[str, typer.Option(help=f"One of {', '.join(ENGINES)}.")] = "auto",
+    restarts: Annotated[int, typer.Option(min=1, help="Seeds to try.")] = 3,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same schedule.")] = 0,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it: .json or .npz.")] = None,
+    verified: Annotated[bool, typer.Option("--verify/--no-verify", help="Check the result.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Synthesise a schedule for a network, verify it, and print its time beside the bounds."""
+    target = network_of(network)
+    if failed:
+        target = target.without(_pair(text) for text in failed)
+    members = [_number(part, "--group") for part in group.split(",")] if group else None
+    wanted = demand(target, collective, size, chunks=chunks, group=members, root=root)
+    found = synthesise(target, wanted, engine=engine, restarts=restarts, seed=seed, check=verified)
+    if output:
+        save(found, output)
+    _print({**summary(found), "verified": verified}, as_json)
+
+
+@schedule_app.command("verify")
+def verify(file: ScheduleFile, as_json: AsJson = False) -> None:
+    """Play a schedule on its network and say whether it does what its collective promises."""
+    verdict = check(load(file))
+    _print({"file": str(file), "verified": True, "sends": verdict.sends, "time_us": verdict.end / 1e6}, as_json)
+
+
+@schedule_app.command("show")
+def show(
+    file: ScheduleFile,
+    picture: Annotated[Path | None, typer.Option(help="Draw links over time into this .png or .svg.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a schedule is, and draw it."""
+    schedule = load(file)
+    if picture:
+        draw(schedule, picture)
+    _print(summary(schedule), as_json)
+
+
+@schedule_app.command("export")
+def export(
+    file: ScheduleFile,
+    output: Annotated[Path, typer.Argument(help="Where to write it: .xml (MSCCL), .json or .npz.")],
+    minimum: Annotated[int, typer.Option(help="MSCCL: bytes from which it is used.")] = 0,
+    maximum: Annotated[int, typer.Option(help="MSCCL: bytes up to which it is used, 0: any.")] = 0,
+) -> None:
+    """Write a schedule in another form."""
+    schedule = load(file)
+    match output.suffix:
+        case ".xml":
+            output.write_text(msccl(schedule, minimum=minimum, maximum=maximum))
+        case ".json" | ".npz":
+            save(schedule, output)
+        case _:
+            raise UsageError("writes .xml (MSCCL), .json or .npz", file=output)
+
+
+@schedule_app.command("compare")
+def compare(network: NetworkName, size: Size = 1e9, seed: int = 0, as_json: AsJson = False) -> None:
+    """Put the synthesised All-Reduce beside ring, direct, halving-doubling, double tree and multi-dimensional ring."""
+    target = network_of(network)
+    wanted = demand(target, Collective.ALL_REDUCE, size)
+    least = bounds(target, wanted).best
+    rows: list[dict[str, Any]] = []
+    for name, schedule in [("synthesised", synthesise(target, wanted, seed=seed)), *_baselines(target, wanted)]:
+        own = name == "synthesised"
+        verified = own or neighbours_only(schedule)
+        if verified and not own:
+            check(schedule)
+        rows.append(
+            {
+                "algorithm": schedule.engine if own else name,
+                "time_us": schedule.seconds * 1e6,
+                "GB_per_s": schedule.algorithm_bandwidth / 1e9,
+                "of_bound": least / schedule.seconds,
+                "verified": verified,
+            }
+        )
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    table = Table("algorithm", "time (us)", "GB/s", "of bound", "verified")
+    for row in rows:
+        table.add_row(
+            row["algorithm"],
+            f"{row['time_us']:,.1f}",
+            f"{row['GB_per_s']:.2f}",
+            f"{row['of_bound']:.1%}",
+            "yes" if row["verified"] else "through NPUs between: timed only",
+        )
+    Console().print(table)
+
+
+def _baselines(network: Any, wanted: Any) -> list[tuple[str, Schedule]]:
+    found = []
+    for name, algorithm in BASELINES.items():
+        try:
+            found.append((name, algorithm(network, wanted)))
+        except UsageError:
+            continue  # it is not for this shape
+    return found
+
+
+def summary(schedule: Schedule) -> dict[str, Any]:
+    """Return a schedule's key figures, bounds beside them."""
+    limits = bounds(schedule.network, schedule.demand)
+    return {
+        "network": schedule.network.name,
+        "npus": schedule.network.npus,
+        "collective": schedule.demand.collective.value,
+        "size": schedule.demand.size,
+        "chunks": schedule.demand.chunks,
+        "engine": schedule.engine,
+        "sends": len(schedule.chunk),
+        "time_us": schedule.seconds * 1e6,
+        "GB_per_s": schedule.algorithm_bandwidth / 1e9,
+        "node_bound_us": limits.node * 1e6,
+        "cut_bound_us": None if limits.cut is None else limits.cut * 1e6,
+        "latency_bound_us": limits.latency * 1e6,
+        "scatter_gather_bound_us": None if limits.halves is None else limits.halves * 1e6,
+        "of_bound": limits.best / schedule.seconds if schedule.seconds else 1.0,
+    }
+
+
+def _print(values: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(values))
+        return
+    for name, value in values.items():
+        shown = f"{value:,.3f}" if isinstance(value, float) else value
+        if value is not None:
+            typer.echo(f"{name.replace('_', ' ')}: {shown}")
+
+
+def _pair(text: str) -> tuple[int, int]:
+    a, dash, b = text.partition("-")
+    if not dash:
+        raise UsageError(f"a link is SOURCE-DESTINATION, not {text!r}", field="--failed")
+    return _number(a, "--failed"), _number(b, "--failed")
+
+
+def _number(text: str, option: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no NPU number", field=option) from None

@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules as files: JSON for people and other programs, a compressed NumPy archive (.npz) for large ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from topologies.errors import UsageError
+from traffic.collectives.tacos.network import Network
+from traffic.collectives.tacos.schedule import Collective, Demand, Schedule
+
+FORMAT, VERSION = "gradlane-schedule", 1
+COLUMNS = ("chunk", "link", "start", "end", "reduces")
+
+
+def save(schedule: Schedule, file: Path) -> None:
+    """Write a schedule, as .npz if the file is called so, else as JSON. Raises UsageError where that fails."""
+    about = _about(schedule)
+    columns = {name: getattr(schedule, name) for name in COLUMNS}
+    try:
+        if file.suffix == ".npz":
+            np.savez_compressed(file, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **columns)
+        else:
+            rows = zip(*(columns[name].tolist() for name in COLUMNS), strict=True)
+            lines = ",\n  ".join(json.dumps(row) for row in rows)
+            head = json.dumps({**about, "columns": COLUMNS})
+            file.write_text(f'{head[:-1]}, "sends": [\n  {lines}\n]}}\n')
+    except OSError as error:
+        raise UsageError(f"cannot write: {error.strerror or error}", file=file) from None
+
+
+def load(file: Path) -> Schedule:
+    """Read a schedule that `save` wrote. Raises UsageError that names the file."""
+    try:
+        if file.suffix == ".npz":
+            with np.load(file) as archive:
+                about = json.loads(archive["about"].tobytes())
+                return _schedule(about, {name: archive[name] for name in COLUMNS})
+        about = json.loads(file.read_text())
+        rows = about["sends"]
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS)
+        return _schedule(about, dict(zip(COLUMNS, columns, strict=True)))
+    except (OSError, BadZipFile) as error:
+        raise UsageError(f"cannot read: {error}", file=file) from None
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"is no schedule: {error}", file=file) from None
+
+
+def _about(schedule: Schedule) -> dict[str, Any]:
+    network, demand = schedule.network, schedule.demand
+    columns = (network.source, network.destination, network.latency, network.bandwidth)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "engine": schedule.engine,
+        "collective": demand.collective.value,
+        "group": list(demand.group),
+        "root": demand.root,
+        "size": demand.size,
+        "chunks": demand.chunks,
+        "network": {
+            "name": network.name,
+            "npus": network.npus,
+            "shape": network.shape,
+            "links": [list(row) for row in zip(*(column.tolist() for column in columns), strict=True)],
+            "ports": None if network.ports is None else [part.tolist() for part in network.ports],
+        },
+    }
+
+
+def _schedule(about: dict[str, Any], columns: dict[str, Any]) -> Schedule:
+    if about.get("format") != FORMAT or about.get("version") != VERSION:
+        raise ValueError(f"wants {FORMAT} version {VERSION}")
+    described = about["network"]
+    source, destination, latency, bandwidth = zip(*described["links"], strict=True)
+    network = Network(
+        described["name"],
+        described["npus"],
+        np.array(source, np.uint32),
+        np.array(destination, np.uint32),
+        np.array(latency, np.float64),
+        np.array(bandwidth, np.float64),
+        tuple(described["shape"]) if described["shape"] else None,
+        tuple(np.array(part, np.uint32) for part in described["ports"]) if described["ports"] else None,  # type: ignore[arg-type]
+    )
+    demand = Demand(
+        Collective(about["collective"]), tuple(about["group"]), float(about["size"]), about["chunks"], about["root"]
+    )
+    return Schedule(
+        network,
+        demand,
+        about["engine"],
+        np.array(columns["chunk"], np.uint32),
+        np.array(columns["link"], np.uint32),
+        np.array(columns["start"], np.int64),
+        np.array(columns["end"], np.int64),
+        np.array(columns["reduces"], np.bool_),
+    )

@@ -1,0 +1,168 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""A collective's schedule: which chunk crosses which link from when to when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+from topologies.errors import UsageError
+from traffic.collectives.tacos.network import Network
+
+Ticks = npt.NDArray[np.int64]
+Index = npt.NDArray[np.uint32]
+
+TICK = 1e-12
+"""Seconds of one tick. Times are integers so that equal times are equal; 2^63 ticks are 106 days."""
+
+
+class Collective(str, Enum):
+    """What is to hold in the end, as MPI names it."""
+
+    ALL_GATHER = "all_gather"
+    REDUCE_SCATTER = "reduce_scatter"
+    ALL_REDUCE = "all_reduce"
+    BROADCAST = "broadcast"
+    REDUCE = "reduce"
+    ALL_TO_ALL = "all_to_all"
+    GATHER = "gather"
+    SCATTER = "scatter"
+
+
+REDUCTIONS = frozenset({Collective.REDUCE_SCATTER, Collective.ALL_REDUCE, Collective.REDUCE})
+ROOTED = frozenset({Collective.BROADCAST, Collective.REDUCE, Collective.GATHER, Collective.SCATTER})
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A collective over a group of NPUs, its buffers cut into equal chunks.
+
+    `size` is the length in bytes of the longer buffer, as nccl-tests has it: what all_gather ends with,
+    reduce_scatter starts with, broadcast, reduce and all_reduce have at both ends, the root's of gather and scatter,
+    and what each member starts with in all_to_all. With P members and k chunks of each: all_gather, reduce_scatter,
+    gather and scatter number chunks member * k + i; all_to_all (sender * P + receiver) * k + i, where `sender` and
+    `receiver` are indices into the group.
+    """
+
+    collective: Collective
+    group: tuple[int, ...]
+    size: float
+    chunks: int
+    root: int
+    """The NPU at the root of broadcast, reduce, gather and scatter."""
+
+    @property
+    def chunk_bytes(self) -> float:
+        """Bytes of one chunk."""
+        copies = len(self.group) if self.collective is Collective.ALL_TO_ALL else 1
+        return self.size * copies / self.chunks
+
+
+def demand(
+    network: Network,
+    collective: Collective,
+    size: float,
+    *,
+    chunks: int = 1,
+    group: Sequence[int] | None = None,
+    root: int | None = None,
+) -> Demand:
+    """Return a checked demand; `chunks` is per NPU (broadcast, reduce: of the buffer), `group` everyone unless told.
+
+    Raises UsageError for members that the network lacks, and for sizes and counts below 1.
+    """
+    members = tuple(range(network.npus)) if group is None else tuple(group)
+    if len(set(members)) != len(members) or not members:
+        raise UsageError("a process group names at least one NPU, and each once")
+    if unknown := [n for n in members if not 0 <= n < network.npus]:
+        raise UsageError(f"{network.name} has NPUs 0..{network.npus - 1}, not {unknown[0]}")
+    if chunks < 1 or not size > 0:
+        raise UsageError("a collective has at least one chunk and one byte")
+    top = members[0] if root is None else root
+    if top not in members:
+        raise UsageError(f"the root {top} is not of the group")
+    match collective:
+        case Collective.ALL_TO_ALL:
+            total = len(members) ** 2 * chunks
+        case Collective.BROADCAST | Collective.REDUCE:
+            total = chunks
+        case _:
+            total = len(members) * chunks
+    if total >= 1 << 32:
+        raise UsageError(f"{total} chunks are too many")
+    return Demand(collective, members, size, total, top)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Sends in order of their start. Arrays have shape (sends,).
+
+    `reduces[i]`: the receiver adds what arrives to what it has of the chunk; else it stores it.
+    """
+
+    network: Network
+    demand: Demand
+    engine: str
+    chunk: Index
+    link: Index
+    start: Ticks
+    end: Ticks
+    reduces: npt.NDArray[np.bool_]
+
+    @property
+    def seconds(self) -> float:
+        """When the last send ends."""
+        return float(self.end.max() * TICK) if len(self.end) else 0.0
+
+    @property
+    def algorithm_bandwidth(self) -> float:
+        """Bytes/s: the buffer's size over the time."""
+        return self.demand.size / self.seconds if len(self.end) else float("inf")
+
+    @property
+    def source(self) -> Index:
+        """The sending NPU of each send."""
+        nodes: Index = self.network.source[self.link]
+        return nodes
+
+    @property
+    def destination(self) -> Index:
+        """The receiving NPU of each send."""
+        nodes: Index = self.network.destination[self.link]
+        return nodes
+
+
+def ticks(network: Network, chunk_bytes: float) -> Ticks:
+    """Return each link's busy time with one chunk, in ticks, at least 1; shape (links,)."""
+    found: Ticks = np.maximum(1, np.rint(network.seconds(chunk_bytes) * 1e12).astype(np.int64))
+    return found
+
+
+def in_order(
+    network: Network,
+    demand: Demand,
+    engine: str,
+    chunk: npt.ArrayLike,
+    link: npt.ArrayLike,
+    start: npt.ArrayLike,
+    reduces: npt.ArrayLike,
+) -> Schedule:
+    """Return a schedule of sends given in any order; ends follow from the links' times."""
+    begin, links = np.asarray(start, np.int64), np.asarray(link, np.uint32)
+    order = np.lexsort((links, begin))
+    links, begin = links[order], begin[order]
+    return Schedule(
+        network,
+        demand,
+        engine,
+        np.asarray(chunk, np.uint32)[order],
+        links,
+        begin,
+        begin + ticks(network, demand.chunk_bytes)[links],
+        np.broadcast_to(np.asarray(reduces, np.bool_), order.shape)[order],
+    )
