@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""Build batch.c with the system's compiler, once per content, and call it on numpy frame matrices."""
+"""Build C with the system's compiler, once per content; call batch.c on numpy frame matrices."""
 
 import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -36,26 +37,29 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gradlane"
 
 
-def build() -> Path:
-    """Return the shared library of batch.c, compiling it if this source was never built here.
+def build(*sources: Path, headers: Sequence[Path] = ()) -> Path:
+    """Return the shared library of C sources (batch.c unless told), compiling them if they were never built here.
 
-    Raises FailureError without a C compiler, or where the compiler fails.
+    `headers` are those that the sources include by name. Raises FailureError without a C compiler, or where the
+    compiler fails.
     """
+    sources = sources or (SOURCE,)
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         raise FailureError("no C compiler (cc) on PATH; on Debian or Ubuntu: apt install gcc")
-    source = SOURCE.read_bytes()
-    key = hashlib.sha256(b"\0".join([source, compiler.encode(), *map(str.encode, FLAGS)])).hexdigest()[:24]
+    contents = [source.read_bytes() for source in (*sources, *headers)]
+    key = hashlib.sha256(b"\0".join([*contents, compiler.encode(), *map(str.encode, FLAGS)])).hexdigest()[:24]
     library = cache_folder() / f"traffic-{key}.so"
     if library.exists():
         return library
     library.parent.mkdir(parents=True, exist_ok=True)
     partial = library.with_name(f".{library.name}.{os.getpid()}")
     try:
-        done = subprocess.run([compiler, *FLAGS, "-o", partial, SOURCE], capture_output=True, text=True, check=False)
+        command = [compiler, *FLAGS, "-o", partial, *sources]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
-            raise FailureError(f"{compiler} could not build {SOURCE.name}: {first}")
+            raise FailureError(f"{compiler} could not build {sources[0].name}: {first}")
         partial.replace(library)
     finally:
         partial.unlink(missing_ok=True)
