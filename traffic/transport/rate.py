@@ -4,8 +4,8 @@
 
 Loss is cheap here, so the rate need not be right, only fair and free of collapse. Once in a round trip: ease off by the
 share of marked packets (DCTCP, RFC 8257) or by how far the queueing delay exceeds its target (Swift, SIGCOMM 2020, 3.2),
-whichever is more; else probe upward, doubling until the first sign of congestion and by a packet after that, more
-after several calm round trips (TIMELY's hyperactive increase, SIGCOMM 2015, 4.3).
+whichever is more; else probe upward by a packet, and faster before the first sign of congestion or after several calm
+round trips (TIMELY's hyperactive increase, SIGCOMM 2015, 4.3), but never far beyond what comes out of the network.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MARK_GAIN = 1 / 8
 DELAY_GAIN = 0.8
 MOST_DECREASE = 0.5
 CALM_ROUNDS = 5
-MOST_STEPS = 8
+CALM_FACTOR = 1.25
 FRAME_BITS = 1514 * 8
 
 
@@ -94,11 +94,11 @@ class RateControl:
             self.rate *= 1 - min(decrease, MOST_DECREASE)
         elif self._sent_bits * SECOND >= self.rate * elapsed / 2:
             self._calm += 1
-            if self.probing:
-                self.rate *= 2
-            else:
-                steps = min(max(self._calm - CALM_ROUNDS, 1), MOST_STEPS)
-                self.rate += steps * FRAME_BITS * SECOND / max(round_trip, MILLISECOND)
+            factor = 2.0 if self.probing else CALM_FACTOR if self._calm > CALM_ROUNDS else 1.0
+            grown = self.rate * factor
+            if self._delivered:
+                grown = min(grown, factor * self._delivered)
+            self.rate = max(self.rate + FRAME_BITS * SECOND / max(round_trip, MILLISECOND), grown)
         self.rate = min(max(self.rate, settings.least), settings.line)
 
     def silence(self) -> None:

@@ -36,7 +36,7 @@ class Settings:
     """The most important packets of a tensor that must arrive."""
     memory_per_peer: int = 64 << 20
     """Bytes of messages from a peer that nobody here has asked for yet."""
-    early_packets: int = 64
+    early_packets: int = 512
     """Packets of a peer that came before the message was known."""
     remembered: int = 4096
     """Complete messages of a peer that linger."""
