@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The transport's control messages as bytes: drawn in docs/transport.md, packed and parsed here.
 
-A control message is a gradient header, a prefix that all have, a body by type, and 16 bytes of keyed MAC where a job has
-a key. The header names the data message that it is about; its `sequence` counts the control messages of a session.
+A control message is a gradient header, a prefix that all have, a body by type, and 16 bytes of keyed MAC where a job
+has a key. The header names the data message that it is about; its `sequence` counts a session's control messages.
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ from traffic.transport.core import Core, OutboundMessage, Verdict, load
 from traffic.transport.errors import Cancelled, PeerLost, TransportError
 from traffic.transport.rate import RateControl
 from traffic.transport.receiver import Expectation, Receiving
-from traffic.transport.receiver import State as ReceivingState
 from traffic.transport.sender import Sending
 from traffic.transport.settings import Settings
 from traffic.transport.timing import SECOND, RoundTrip
@@ -487,4 +486,3 @@ class Endpoint:
 def priority_of(layer: int) -> int:
     """Return a layer's priority, 6 for the first down to 1: ranges that double, as the default policy's classes."""
     return max(6 - layer.bit_length(), 1)
-

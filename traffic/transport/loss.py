@@ -24,7 +24,7 @@ class Fill(Enum):
     PREVIOUS = "previous"
     """The last round's value: the default for parameters, where zero would be absurd."""
     RESCALED = "rescaled"
-    """Zero, and what arrived times all / arrived: unbiased where loss is blind to importance, too much where it is not."""
+    """Zero, and what arrived times all / arrived: unbiased where loss is blind to importance, else too much."""
 
 
 def fill_lost(
@@ -50,7 +50,7 @@ def fill_lost(
 
 
 class ErrorFeedback:
-    """Adds to a gradient what earlier rounds lost of it (EF-SGD, arXiv 1901.09847, algorithm 1).
+    """Adds to a gradient what earlier rounds lost of it (EF-SGD, arXiv 1901.09847).
 
     The sender learns from the receiver's report which values never arrived; they are owed, and go out with the next
     round's. So nothing is lost for good, only late.

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How fast to send to a peer: minimal, driven by delay and ECN.
 
-Loss is cheap here, so the rate need not be right, only fair and free of collapse. Once in a round trip: ease off by the
-share of marked packets (DCTCP, RFC 8257) or by how far the queueing delay exceeds its target (Swift, SIGCOMM 2020, 3.2),
+Loss is cheap here, so the rate need not be right, only fair and free of collapse. Once in a round trip: ease off by
+the share of marked packets (DCTCP, RFC 8257) or by how far the queueing delay exceeds its target (Swift, SIGCOMM 2020),
 whichever is more; else probe upward by a packet, and faster before the first sign of congestion or after several calm
-round trips (TIMELY's hyperactive increase, SIGCOMM 2015, 4.3), but never far beyond what comes out of the network.
+round trips (TIMELY's hyperactive increase, SIGCOMM 2015), but never far beyond what comes out of the network.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class RateControl:
         self._marked_share = 0.0
         self._calm = 0
         self._begin = 0
-        self._seen = self._marked = self._lost = 0
+        self._seen = self._marked = 0
+        self._lost = 0.0
         self._sent_bits = 0.0
         self._delay: int | None = None
         self._delivered = 0.0

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The receiving end of one message: a state machine that knows no sockets and no clock but the times it is told.
 
-EXPECTED -> OPEN -> COMPLETE, drawn in docs/transport.md. It answers; the sender asks. Its one timer is the grace that it
-grants to packets which may still be on their way when the sender says that all were sent.
+EXPECTED -> OPEN -> COMPLETE, drawn in docs/transport.md. It answers; the sender asks. Its one timer is the grace that
+it grants to packets which may still be on their way when the sender says that all were sent.
 """
 
 from __future__ import annotations
@@ -233,8 +233,8 @@ class Receiving:
         if self.state is State.COMPLETE:
             if now - self._fed_back >= self._feedback_interval():
                 self._say_stop(now, 0)
-        elif self.state is State.OPEN and not self._settle(now):
-            if now - self._fed_back >= self._feedback_interval():
+        elif self.state is State.OPEN:
+            if not self._settle(now) and now - self._fed_back >= self._feedback_interval():
                 self._ask_for_trimmed(now)
                 self._feed_back(now, 0)
 
@@ -275,7 +275,7 @@ class Receiving:
         """Return until when missing packets may be on their way: nothing is asked for before.
 
         Once the last packet sent has come, the others were overtaken: grant what overtaking was seen to take (as RACK
-        does, RFC 8985, 6.2). Before that, the packets may stand in a queue that FINISH has passed: a round trip of data.
+        does, RFC 8985). Before that, the packets may stand in a queue that FINISH has passed: a round trip of data.
         """
         assert self._opening is not None and self._message is not None and self._finish_ns is not None
         struct = self._message.struct

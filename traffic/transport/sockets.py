@@ -85,7 +85,9 @@ class SocketEndpoint:
     def __enter__(self) -> SocketEndpoint:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     # ---- the user
@@ -226,9 +228,7 @@ class SocketEndpoint:
         rows = self._rows
         rows.count = 0
         core = self.endpoint.core.struct
-        _check(
-            self._library.datagrams_receive(self._socket.fileno(), self._wake, core, self._reception, rows, wait)
-        )
+        _check(self._library.datagrams_receive(self._socket.fileno(), self._wake, core, self._reception, rows, wait))
         now = self._now()
         if rows.count:
             self.endpoint.take(
