@@ -55,7 +55,7 @@ def build(*sources: Path, headers: Sequence[Path] = ()) -> Path:
     library.parent.mkdir(parents=True, exist_ok=True)
     partial = library.with_name(f".{library.name}.{os.getpid()}")
     try:
-        command = [compiler, *FLAGS, "-o", partial, *sources]
+        command = [compiler, *FLAGS, "-o", str(partial), *map(str, sources)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])

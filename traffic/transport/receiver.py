@@ -233,10 +233,10 @@ class Receiving:
         if self.state is State.COMPLETE:
             if now - self._fed_back >= self._feedback_interval():
                 self._say_stop(now, 0)
-        elif self.state is State.OPEN:
-            if not self._settle(now) and now - self._fed_back >= self._feedback_interval():
-                self._ask_for_trimmed(now)
-                self._feed_back(now, 0)
+            return
+        if self.state is State.OPEN and not self._settle(now) and now - self._fed_back >= self._feedback_interval():
+            self._ask_for_trimmed(now)
+            self._feed_back(now, 0)
 
     def closed(self) -> None:
         """Take note that the sender knows how it ended."""

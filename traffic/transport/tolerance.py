@@ -24,8 +24,8 @@ class Direction(Enum):
 class Tolerance:
     """A job's tolerances, as shares of a message's values.
 
-    `by_class` holds for push messages of layers of that class and comes before `push`. `schedule` scales all of it: pairs
-    of (first round, factor), in order of rounds; a factor of 0 at first and 1 later is a warm-up without loss.
+    `by_class` holds for push messages of layers of that class and comes before `push`. `schedule` scales all of it:
+    pairs of (first round, factor), in order of rounds; a factor of 0 at first and 1 later is a warm-up without loss.
     """
 
     push: float = 0.1
@@ -56,10 +56,10 @@ class Tolerance:
 class LossBudget:
     """Keeps the loss of a whole training within a budget, and spends it where it hurts least.
 
-    Losing much early, or while the gradient changes fast, costs accuracy that later rounds do not win back; what is saved
-    then is spent when training is calm. A phase counts as fast where the norm of the gradient, averaged over `window`
-    rounds, changed by more than `fast` since the window before (Accordion, arXiv 2010.16248, section 4.2, whose
-    threshold of 0.5 is between epochs).
+    Losing much early, or while the gradient changes fast, costs accuracy that later rounds do not win back; what is
+    saved then is spent when training is calm. A phase counts as fast where the norm of the gradient, averaged over
+    `window` rounds, changed by more than the share `fast` since the window before (the critical regimes of Accordion,
+    arXiv 2010.16248).
 
     The sum of the shares lost never exceeds `budget * rounds`, whatever the network does, as long as no message loses
     more than `tolerance` said.

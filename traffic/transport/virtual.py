@@ -192,10 +192,10 @@ class VirtualNetwork:
         if draw() < (trouble.control_loss if control else trouble.loss):
             self.counts["lost"] += 1
             return
-        if not control and trouble.least_important_loss and not frame[1] & NOT_JUDGED:
-            if frame[3] < trouble.least_important_loss * 256:
-                self.counts["dropped"] += 1
-                return
+        judged = not control and not frame[1] & NOT_JUDGED
+        if judged and frame[3] < trouble.least_important_loss * 256:
+            self.counts["dropped"] += 1
+            return
         for _ in range(1 + (draw() < trouble.duplicate)):
             jitter = self._random.randrange(trouble.jitter) if trouble.jitter else 0
             at = int(node._uplink_free) + destination.port.delay + jitter
