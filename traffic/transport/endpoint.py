@@ -284,7 +284,7 @@ class Peer:
                     return
                 case Status.CLOSED:
                     if closed := self.complete.get(control.key):
-                        closed.closed()
+                        closed.closed(now)
                     return
                 case _:
                     pass

@@ -103,7 +103,7 @@ class Receiving:
         """Somebody here has asked for it."""
         self.charged = 0
         """Bytes that its values take while nobody has."""
-        self.stop_body: list[tuple[GradientType, bytes]] = []
+        self._stop: list[tuple[GradientType, bytes]] = []
         self._expected = Expectation()
         self._begin = now
         self._opening: Opening | None = None
@@ -122,6 +122,8 @@ class Receiving:
         self._written_off = 0
         """Values known to be lost, and tolerated."""
         self._requests = 0
+        self._known = False
+        """The sender has said that it knows how it ended."""
 
     # ---- the user
 
@@ -135,7 +137,7 @@ class Receiving:
             self._refuse(self._opening.values)
         elif self._report is not None:
             self._deliver(self._report)
-            self._arm(now + self.peer.settings.linger)
+            self._arm(now + (self.peer.settings.linger if self._known else self.peer.settings.overdue))
         else:
             self._arm(None)
             if self.state is State.OPEN:
@@ -238,9 +240,11 @@ class Receiving:
             self._ask_for_trimmed(now)
             self._feed_back(now, 0)
 
-    def closed(self) -> None:
-        """Take note that the sender knows how it ended."""
-        self.stop_body = self.stop_body[:1]
+    def closed(self, now: int) -> None:
+        """Take note that the sender knows how it ended: what still comes was late."""
+        self._known = True
+        if self.claimed:
+            self._arm(now + self.peer.settings.linger)
 
     # ---- decisions
 
@@ -332,8 +336,8 @@ class Receiving:
         stop = Stop(feedback, int(np.count_nonzero(missing)), absent, 0)
         parts = parts_of(missing) if stop.missing_packets else []
         stop = Stop(feedback, stop.missing_packets, absent, len(parts))
-        self.stop_body = [(GradientType.STOP, stop.pack())]
-        self.stop_body += [(GradientType.REPORT, part.pack()) for part in parts]
+        self._stop = [(GradientType.STOP, stop.pack())]
+        self._stop += [(GradientType.REPORT, part.pack()) for part in parts]
         self._say_stop(now, 0)
         report = ReceiveReport(
             values=self._values(),
@@ -347,7 +351,7 @@ class Receiving:
             marked=struct.marked,
             requests=self._requests,
         )
-        self._arm(now + self.peer.settings.linger)
+        self._arm(now + self.peer.settings.overdue)
         self.peer.completed(self)
         self._report = report
         if self.claimed:
@@ -398,7 +402,7 @@ class Receiving:
 
     def _say_stop(self, now: int, answers: int) -> None:
         self._fed_back = now
-        for kind, body in self.stop_body:
+        for kind, body in self._stop:
             self._say(kind, body, now, answers)
 
     def _say(self, kind: GradientType, body: bytes, now: int, answers: int = 0) -> None:

@@ -23,7 +23,7 @@ class Settings:
     overdue: int = 120 * SECOND
     """A message that takes longer fails, also where the peer is alive."""
     linger: int = 2 * SECOND
-    """How long a complete message is remembered, so that what comes late is known."""
+    """How long a message is remembered after both ends know how it ended, so that what comes late is known."""
     quantum: int = MILLISECOND
     """A burst takes no longer than this at the sender's rate."""
     burst: int = 16
