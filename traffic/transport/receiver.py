@@ -127,6 +127,11 @@ class Receiving:
 
     # ---- the user
 
+    @property
+    def arrived_packets(self) -> int:
+        """How many of the message's packets are here, 0 before it is open."""
+        return int(self._message.struct.arrived_packets) if self._message is not None else 0
+
     def claim(self, expected: Expectation, now: int) -> None:
         """Note that the user wants it, and what is known of it. Raises ValueError if it is already wanted."""
         if self.claimed:
@@ -185,7 +190,8 @@ class Receiving:
             self._open(control, opening, now)
         self._opening = opening
         if control.kind is GradientType.FINISH:
-            self._finish_sent, self._finish_ns = max(self._finish_sent, opening.sent), now
+            if self._finish_ns is None or opening.sent > self._finish_sent:  # a probe again is no news
+                self._finish_sent, self._finish_ns = opening.sent, now
             if self._settle(now):
                 return
             if self._asked_for == opening.sent:  # the request, or what was sent upon it, got lost

@@ -224,7 +224,7 @@ class VirtualNetwork:
             self._push(self.now + int(time), node, frame, source, ecn, True)
             return
         depth = max(node._port_free - self.now, 0.0) * port.rate / 8 / SECOND
-        judged = 255 if frame[0] != DATA or (len(frame) > 1 and frame[1] & NOT_JUDGED) else frame[3]
+        judged = 255 if frame[0] != DATA or len(frame) < GRADIENT_BYTES or frame[1] & NOT_JUDGED else frame[3]
         limit = port.drop_above[judged >> 5] if port.drop_above else port.capacity
         if depth > limit or depth + bits / 8 > port.capacity:
             if port.trim and frame[0] == DATA and len(frame) > GRADIENT_BYTES:

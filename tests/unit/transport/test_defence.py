@@ -94,9 +94,9 @@ def test_what_was_recorded_in_an_earlier_life_is_not_taken_in_this_one() -> None
 
 
 def test_a_sender_that_starts_anew_delivers_the_same_message_from_the_beginning() -> None:
-    world, values, ids = pair(seed=1), gradient(100_000), TensorId()
+    world, values, ids = pair(seed=1), gradient(400_000), TensorId()
     receiving = world.receive(ids)
-    world.send(gradient(100_000, seed=5), ids)
+    world.send(gradient(400_000, seed=5), ids)
     world.run(0.05)
     again = pair(seed=8)
     world.sender.endpoint = again.sender.endpoint
@@ -107,7 +107,7 @@ def test_a_sender_that_starts_anew_delivers_the_same_message_from_the_beginning(
 
 
 def test_a_receiver_that_starts_anew_gets_the_message_whole() -> None:
-    world, values, ids = pair(seed=1), gradient(100_000), TensorId()
+    world, values, ids = pair(seed=1), gradient(400_000), TensorId()
     world.receive(ids)
     sending = world.send(values, ids)
     world.run(0.05)
