@@ -30,8 +30,8 @@ class RateSettings:
     """The network card's rate: never more."""
     initial: float = 20e6
     """Before anything was heard: 16 packets in 10 ms."""
-    least: float = 120e3
-    """A packet in 100 ms: what a 64-to-1 incast at 100 Mbit/s needs is 1.6 Mbit/s."""
+    least: float = 1e6
+    """A packet in 12 ms: low enough for 100 senders to share 100 Mbit/s, high enough to climb from soon."""
     target_delay: int = 3 * MILLISECOND
     """Queueing that is no congestion."""
 

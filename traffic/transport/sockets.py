@@ -137,6 +137,8 @@ class SocketEndpoint:
         """Run a function in the endpoint's thread and return what it returns."""
         if threading.current_thread() is self._thread:
             return function(self._now())
+        if self._closing:
+            raise Cancelled("the endpoint is closed")
         done: Future[Result] = Future()
 
         def run(now: int) -> None:

@@ -174,6 +174,7 @@ def test_no_bytes_whatever_break_an_endpoint(data: st.DataObject) -> None:
     assert receiving.state.name in ("COMPLETE", "FAILED", "OPEN", "EXPECTED")
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 3000), max_size=400))
 def test_a_replay_window_takes_each_counter_once(counters: list[int]) -> None:
     window, taken = ReplayWindow(), set[int]()
@@ -197,6 +198,7 @@ def test_a_seal_opens_only_what_it_closed() -> None:
         Seal(b"short")
 
 
+@settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=8192))
 def test_a_map_of_missing_packets_survives_its_bytes(bits: list[bool]) -> None:
     part = Missing(1, 0, 1, 0, 2, np.array(bits))

@@ -123,7 +123,9 @@ def test_protected_packets_arrive_whatever_the_tolerance() -> None:
     sending = world.send(values, ids, tolerance=0.9)
     protected = np.flatnonzero(sending.message.protected)
     world.run()
-    missing = {int(first) // 360 for first, end in receiving.result.result(0).missing for first in range(first, end, 360)}
+    missing = {
+        int(first) // 360 for first, end in receiving.result.result(0).missing for first in range(first, end, 360)
+    }
     assert len(protected) == 5
     assert not missing & set(protected.tolist())
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.transport.world import exchange, gradient, pair
@@ -111,6 +111,7 @@ def test_when_all_is_done_no_timer_runs_on() -> None:
         assert node.endpoint.core.struct.size == 0
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 10**10), min_size=1, max_size=50), st.integers(0, 20))
 def test_timeouts_stay_between_their_bounds_and_double(samples: list[int], attempt: int) -> None:
     trip = RoundTrip()
