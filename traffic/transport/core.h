@@ -71,7 +71,8 @@ struct outbound {
 /* When a peer's packets are due. Rates are bits of whole frames per second. */
 struct pacer {
     double rate, line_rate;
-    double due_ns;
+    double due_ns;               /* when the next burst may leave */
+    double behind_ns;            /* when it should have left at `rate`, if that is earlier */
     uint32_t overhead;           /* bytes of a frame before the gradient header */
     uint32_t burst;              /* packets at once, at most 16 */
     double quantum_ns;           /* a burst takes no longer than this at `rate`, but for its first packet */
@@ -103,6 +104,7 @@ struct rows {
     uint32_t stride, capacity, count;
     uint32_t *lengths;
     uint64_t *sources;
+    uint64_t *times;             /* of arrival */
     uint8_t *verdicts;
     uint64_t overflow;           /* packets for which there was no row */
 };
@@ -113,7 +115,7 @@ struct reception {
     uint64_t truncated;          /* datagrams longer than a buffer or with cut control data */
 };
 
-int datagrams_options(int fd, int ipv6);         /* ECT(0), report of ECN, coalescing; negative errno */
+int datagrams_options(int fd, int ipv6);         /* ECT(0), reports of ECN and times, coalescing; negative errno */
 /* Wait at most `timeout_ns` for packets (or for `wake_fd`), give them to the core, and copy the rest into rows.
  * Returns the number of datagrams, or a negative errno. */
 int32_t datagrams_receive(int fd, int wake_fd, struct core *core, struct reception *reception, struct rows *rows,

@@ -29,6 +29,7 @@
 #define MAX_MESSAGES 64
 #define BUFFER_BYTES 65536
 #define CONTROL_BYTES 128
+#define OLDEST_ARRIVAL 1000000000
 
 uint64_t datagrams_now(void)
 {
@@ -69,6 +70,7 @@ int datagrams_options(int fd, int ipv6)
     if (setsockopt(fd, level, ipv6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof tos) ||
         setsockopt(fd, level, ipv6 ? IPV6_RECVTCLASS : IP_RECVTOS, &on, sizeof on))
         return -errno;
+    setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);    /* without it: when it was taken */
     setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof on);          /* an old kernel: packets come one by one */
     return 0;
 }
@@ -196,7 +198,8 @@ int64_t datagrams_send(int fd, struct turn *turns, uint32_t count, uint64_t unti
 
 /* ---- receiving ---- */
 
-static void keep_row(struct rows *rows, const uint8_t *frame, uint32_t length, uint64_t source, int verdict)
+static void keep_row(struct rows *rows, const uint8_t *frame, uint32_t length, uint64_t source, uint64_t at,
+                     int verdict)
 {
     if (rows->count == rows->capacity || length > rows->stride) {
         rows->overflow++;
@@ -205,10 +208,19 @@ static void keep_row(struct rows *rows, const uint8_t *frame, uint32_t length, u
     memcpy(rows->frames + (uint64_t)rows->count * rows->stride, frame, length);
     rows->lengths[rows->count] = length;
     rows->sources[rows->count] = source;
+    rows->times[rows->count] = at;
     rows->verdicts[rows->count++] = (uint8_t)verdict;
 }
 
-static void read_control(struct msghdr *message, uint8_t *ecn, uint32_t *segment_bytes)
+/* CLOCK_REALTIME, which the kernel's times of arrival are of, less CLOCK_MONOTONIC. */
+static int64_t clock_offset(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)datagrams_now();
+}
+
+static void read_control(struct msghdr *message, uint8_t *ecn, uint32_t *segment_bytes, int64_t *arrival)
 {
     for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
         if (part->cmsg_level == IPPROTO_UDP && part->cmsg_type == UDP_GRO) {
@@ -216,6 +228,10 @@ static void read_control(struct msghdr *message, uint8_t *ecn, uint32_t *segment
             memcpy(&size, CMSG_DATA(part), sizeof size);
             if (size > 0)
                 *segment_bytes = (uint32_t)size;
+        } else if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SO_TIMESTAMPNS) {
+            struct timespec at;
+            memcpy(&at, CMSG_DATA(part), sizeof at);
+            *arrival = (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
         } else if (part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_TOS) {
             *ecn = *CMSG_DATA(part) & 3;
         } else if (part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_TCLASS) {
@@ -262,6 +278,7 @@ int32_t datagrams_receive(int fd, int wake_fd, struct core *core, struct recepti
     if (taken < 0)
         return passing(errno) ? 0 : -errno;
     uint64_t now = datagrams_now();
+    int64_t offset = clock_offset();
     for (int i = 0; i < taken; i++) {
         struct msghdr *message = &messages[i].msg_hdr;
         uint32_t bytes = messages[i].msg_len, segment_bytes = bytes;
@@ -270,14 +287,18 @@ int32_t datagrams_receive(int fd, int wake_fd, struct core *core, struct recepti
             reception->truncated++;
             continue;
         }
-        read_control(message, &ecn, &segment_bytes);
+        int64_t arrival = 0;
+        read_control(message, &ecn, &segment_bytes, &arrival);
+        uint64_t at = (uint64_t)(arrival - offset);
+        if (!arrival || at > now || now - at > OLDEST_ARRIVAL)     /* none, or the clock was set meanwhile */
+            at = now;
         uint64_t source = datagrams_source((const uint8_t *)&names[i], message->msg_namelen);
         const uint8_t *frame = buffers[i].iov_base;
         do {
             uint32_t length = bytes < segment_bytes ? bytes : segment_bytes;
-            int verdict = core_accept(core, frame, length, ecn, source, now);
+            int verdict = core_accept(core, frame, length, ecn, source, at);
             if (verdict == CONTROL || verdict == UNKNOWN)
-                keep_row(rows, frame, length, source, verdict);
+                keep_row(rows, frame, length, source, at, verdict);
             frame += length;
             bytes -= length;
         } while (bytes);

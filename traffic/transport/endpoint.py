@@ -13,7 +13,7 @@ import itertools
 import logging
 import random
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -81,6 +81,10 @@ class Peer:
     settings: Settings
     rate: RateControl
     pacer: Any
+    arrived: int = 0
+    """When the host got the control message that is being taken."""
+    shortest_trip: int = 0
+    """The round trip without queues, as far as any packet has measured it; 0: not yet."""
     control_trip: RoundTrip = field(default_factory=RoundTrip)
     data_trip: RoundTrip = field(default_factory=RoundTrip)
     overtaking: float = 1.0
@@ -118,10 +122,10 @@ class Peer:
         """Whether data must wait until the peer has answered: with a key, one that answers holds it too."""
         return self.endpoint.seal.keyed and not self._proven
 
-    @property
-    def shortest_trip(self) -> int:
-        """The round trip without queues, as far as any packet has measured it."""
-        return min(trip.minimum for trip in (self.control_trip, self.data_trip) if trip.minimum)
+    def queueing(self, round_trip: int) -> int:
+        """Return how much of a round trip, of any packet, was spent in queues."""
+        self.shortest_trip = min(self.shortest_trip or round_trip, round_trip)
+        return round_trip - self.shortest_trip
 
     def schedule(self, timed: Timed, due: int) -> None:
         """Have `timed.tick` called at that time, if that is its deadline then."""
@@ -260,6 +264,7 @@ class Peer:
         sent_at = self._said.pop(control.answers, None)
         if sent_at is not None and control.kind is GradientType.ACK:
             self.control_trip.sample(now - sent_at)
+            self.queueing(max(self.arrived - sent_at, 1))
         if control.kind in TO_RECEIVER:
             self._take_opening(control, Opening.parse(control.body), now)
         else:
@@ -434,22 +439,22 @@ class Endpoint:
 
     # ---- the driver
 
-    def take(self, rows: Iterable[tuple[bytes, int, Verdict]], now: int) -> None:
-        """Take packets that the core did not: bytes, source, and what the core found."""
-        for frame, source, verdict in rows:
-            peer = self.peers.get(source)
-            if peer is None:
-                self.counts.foreign += 1
-            elif verdict is Verdict.UNKNOWN:
-                peer.take_early(frame)
-            elif (message := self.seal.open(frame)) is None:
-                self.counts.forged += 1
-            else:
-                try:
-                    peer.take_control(Control.parse(message), now)
-                except Malformed as error:
-                    self.counts.malformed += 1
-                    log.debug("%s: %s", peer, error)
+    def take(self, frame: bytes, source: int, verdict: Verdict, now: int, arrived: int | None = None) -> None:
+        """Take a packet that the core did not; `arrived` is when the host got it, if that was before `now`."""
+        peer = self.peers.get(source)
+        if peer is None:
+            self.counts.foreign += 1
+        elif verdict is Verdict.UNKNOWN:
+            peer.take_early(frame)
+        elif (message := self.seal.open(frame)) is None:
+            self.counts.forged += 1
+        else:
+            peer.arrived = now if arrived is None else arrived
+            try:
+                peer.take_control(Control.parse(message), now)
+            except Malformed as error:
+                self.counts.malformed += 1
+                log.debug("%s: %s", peer, error)
 
     def settle(self, now: int) -> None:
         """Let messages with new packets act upon them."""

@@ -186,9 +186,10 @@ class Sending:
         delay = None
         sent_at = self.message.sent_at(feedback.latest)
         if sent_at is not None:
-            round_trip = max(now - sent_at - feedback.hold_us * 1000, 1)
+            held = feedback.hold_us * 1000
+            round_trip = max(now - sent_at - held, 1)
             peer.data_trip.sample(round_trip)
-            delay = max(round_trip - peer.shortest_trip, 0)
+            delay = peer.queueing(max(peer.arrived - sent_at - held, 1))
         tolerated = self._allowed / self.message.value_count
         lost = max(advance - seen, 0) + max(feedback.trimmed - last.trimmed, 0) - tolerated * advance
         elapsed_us = (feedback.clock_us - last.clock_us) & 0xFFFFFFFF

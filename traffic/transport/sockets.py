@@ -67,13 +67,14 @@ class SocketEndpoint:
         self._reception.messages = BUFFERS
         self._frames = np.empty((ROWS, ROW_BYTES), np.uint8)
         self._lengths, self._sources = np.zeros(ROWS, np.uint32), np.zeros(ROWS, np.uint64)
-        self._verdicts = np.zeros(ROWS, np.uint8)
+        self._times, self._verdicts = np.zeros(ROWS, np.uint64), np.zeros(ROWS, np.uint8)
         self._rows = self._ffi.new("struct rows *")
         self._rows.stride, self._rows.capacity = ROW_BYTES, ROWS
         for name, array, of in (
             ("frames", self._frames, "uint8_t[]"),
             ("lengths", self._lengths, "uint32_t[]"),
             ("sources", self._sources, "uint64_t[]"),
+            ("times", self._times, "uint64_t[]"),
             ("verdicts", self._verdicts, "uint8_t[]"),
         ):
             setattr(self._rows, name, self._ffi.from_buffer(of, array, require_writable=True))
@@ -232,14 +233,10 @@ class SocketEndpoint:
         core = self.endpoint.core.struct
         _check(self._library.datagrams_receive(self._socket.fileno(), self._wake, core, self._reception, rows, wait))
         now = self._now()
-        if rows.count:
-            self.endpoint.take(
-                (
-                    (self._frames[row, : self._lengths[row]].tobytes(), int(self._sources[row]), Verdict(verdict))
-                    for row, verdict in enumerate(self._verdicts[: rows.count])
-                ),
-                now,
-            )
+        for row in range(rows.count):
+            frame = self._frames[row, : self._lengths[row]].tobytes()
+            verdict = Verdict(self._verdicts[row])
+            self.endpoint.take(frame, int(self._sources[row]), verdict, now, int(self._times[row]))
 
 
 def _check(code: int) -> None:

@@ -244,7 +244,7 @@ class VirtualNetwork:
         self.counts["delivered_bytes"] += len(frame)
         verdict = node.endpoint.core.accept(frame, ecn, source, self.now)
         if verdict in (Verdict.CONTROL, Verdict.UNKNOWN):
-            node.endpoint.take([(frame, source, verdict)], self.now)
+            node.endpoint.take(frame, source, verdict, self.now)
         self.wake(node)
 
 

@@ -25,7 +25,7 @@ def give(world: Pair, node: Node, frame: bytes, source: int) -> None:
     """Let a packet of anybody's arrive at a node."""
     verdict = node.endpoint.core.accept(frame, 0, source, world.network.now)
     if verdict in (Verdict.CONTROL, Verdict.UNKNOWN):
-        node.endpoint.take([(frame, source, verdict)], world.network.now)
+        node.endpoint.take(frame, source, verdict, world.network.now)
     world.network.wake(node)
 
 
