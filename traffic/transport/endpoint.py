@@ -463,6 +463,11 @@ class Endpoint:
                 message.peer.heard(now)
                 message.news(now)
 
+    @property
+    def agreed(self) -> bool:
+        """Whether the senders of all messages that are complete know that they are."""
+        return all(message.known for peer in self.peers.values() for message in peer.complete.values())
+
     def due(self) -> int | None:
         """Return when `tick` is to be called next."""
         while self._timers:

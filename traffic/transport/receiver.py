@@ -76,7 +76,7 @@ class ReceiveReport:
     """Samples behind the values."""
     data_type: DataType
     seconds: float
-    """From the first that was heard of the message to its completion."""
+    """Since it was asked for; 0 for one that was there before."""
     packets: int
     """Data packets that came, duplicates and trimmed ones included."""
     duplicates: int
@@ -122,7 +122,7 @@ class Receiving:
         self._written_off = 0
         """Values known to be lost, and tolerated."""
         self._requests = 0
-        self._known = False
+        self.known = False
         """The sender has said that it knows how it ended."""
 
     # ---- the user
@@ -142,7 +142,7 @@ class Receiving:
             self._refuse(self._opening.values)
         elif self._report is not None:
             self._deliver(self._report)
-            self._arm(now + (self.peer.settings.linger if self._known else self.peer.settings.overdue))
+            self._arm(now + (self.peer.settings.linger if self.known else self.peer.settings.overdue))
         else:
             self._arm(None)
             if self.state is State.OPEN:
@@ -248,7 +248,7 @@ class Receiving:
 
     def closed(self, now: int) -> None:
         """Take note that the sender knows how it ended: what still comes was late."""
-        self._known = True
+        self.known = True
         if self.claimed:
             self._arm(now + self.peer.settings.linger)
 

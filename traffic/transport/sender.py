@@ -89,12 +89,8 @@ class Sending:
         self._protected = int(np.count_nonzero(message.protected))
         self._begin = now
         self._attempt = 0
-        self._last = Feedback(Status.FLOWING)
         self._counted_bytes = 0
-        self._request = 0
-        self._request_parts: set[int] = set()
-        self._report: dict[int, Missing] = {}
-        self._stop: Stop | None = None
+        self._listen_to(0)
 
     # ---- out
 
@@ -136,10 +132,21 @@ class Sending:
 
     # ---- in
 
+    def _listen_to(self, session: int) -> None:
+        """Forget what an earlier life of the receiver has said."""
+        self._session = session
+        self._last = Feedback(Status.FLOWING)
+        self._request = 0
+        self._request_parts: set[int] = set()
+        self._report: dict[int, Missing] = {}
+        self._stop: Stop | None = None
+
     def heard(self, control: Control, now: int) -> None:
         """Take a control message about this message; raises Malformed."""
         if self.state is State.DONE:
             return
+        if control.session != self._session:
+            self._listen_to(control.session)
         match control.kind:
             case GradientType.ACK:
                 self._acknowledged(Feedback.parse(control.body), now)

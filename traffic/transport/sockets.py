@@ -37,6 +37,7 @@ ROWS = 1024
 SLICE = MILLISECOND // 2
 """How long C may send before Python looks at what came."""
 LONGEST_WAIT = SECOND
+FAREWELL = SECOND
 SOCKET_BYTES = 16 << 20
 SO_RCVBUFFORCE = 33
 MAX_TURNS = 256
@@ -128,7 +129,10 @@ class SocketEndpoint:
         return self._call(lambda now: self.endpoint.receive(peer, ids, now, expected))
 
     def close(self) -> None:
-        """Give up every message and end the thread."""
+        """Give up every message and end the thread.
+
+        For a second at most the senders of what is complete are told so, lest they take this end for lost.
+        """
         if self._thread.is_alive():
             self._closing = True
             self._ring()
@@ -169,6 +173,9 @@ class SocketEndpoint:
     def _run(self) -> None:
         try:
             while not self._closing:
+                self._step()
+            last = self._now() + FAREWELL
+            while not self.endpoint.agreed and self._now() < last:
                 self._step()
         except OSError as error:
             log.error("the transport's socket failed: %s", error)
