@@ -96,14 +96,15 @@ def end(role: str, values: int, rounds: int, line: float) -> dict[str, float]:
         print("ready", flush=True)
         sys.stdin.readline()
         flying: deque[Future[Any]] = deque()
-        begin = cpu = 0.0
+        times: list[float] = []
+        cpu = 0.0
         sent = 0
         for number in range(rounds + IN_FLIGHT):
             if len(flying) == IN_FLIGHT:
                 report = flying.popleft().result(60)
                 sent += report.sent if isinstance(report, SendReport) else 0
                 if number - IN_FLIGHT == WARM_ROUNDS - 1:
-                    begin, cpu, sent = time.monotonic(), time.process_time(), 0
+                    cpu, sent = time.process_time(), 0
             if number < rounds:
                 ids = TensorId(round=number)
                 if role == "send":
@@ -111,7 +112,8 @@ def end(role: str, values: int, rounds: int, line: float) -> dict[str, float]:
                 else:
                     out = outs[number % IN_FLIGHT]
                     flying.append(endpoint.receive(peer, ids, Expectation(out=out)).result)
-        seconds, used = time.monotonic() - begin, time.process_time() - cpu
+                flying[-1].add_done_callback(lambda _: times.append(time.monotonic()))
+        seconds, used = times[-1] - times[WARM_ROUNDS - 1], time.process_time() - cpu
         if role == "receive" and not np.array_equal(outs[(rounds - 1) % IN_FLIGHT], data):
             raise SystemExit("values arrived that were not sent")
     bits = (rounds - WARM_ROUNDS) * values * 32

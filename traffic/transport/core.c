@@ -19,7 +19,7 @@
 #define MAX_BURST 16
 #define SENT_RING 4096
 #define MOST_BEHIND 10          /* quanta that a sender makes up for when it was kept from the processor */
-#define CATCH_UP 2              /* how many times its rate it sends meanwhile: what exceeds the line waits in the host */
+#define CATCH_UP 2              /* how many times its rate it sends meanwhile; what exceeds the line waits in the host */
 
 static uint32_t big_16(const uint8_t *at)
 {

@@ -93,10 +93,10 @@ struct turn {
     uint32_t address_bytes;
 };
 
-/* Send bursts of the messages, the peer that is due first before others, until `until` ns (CLOCK_MONOTONIC) or until
- * nothing is left. `segment` 1: hand a burst to the kernel as one datagram to be cut (UDP_SEGMENT); becomes 0 where it
+/* Send bursts of the messages, the peer that is due first before others, until `until` ns (CLOCK_MONOTONIC), until
+ * nothing is left, or until something can be read from `fd` or `wake_fd`. `segment` 1: hand a burst to the kernel as one datagram to be cut (UDP_SEGMENT); becomes 0 where it
  * refuses. Returns packets sent, or a negative errno. */
-int64_t datagrams_send(int fd, struct turn *turns, uint32_t count, uint64_t until, int *segment);
+int64_t datagrams_send(int fd, int wake_fd, struct turn *turns, uint32_t count, uint64_t until, int *segment);
 
 /* Packets that are not for the core: control messages and data of unknown messages. */
 struct rows {

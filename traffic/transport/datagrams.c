@@ -29,6 +29,7 @@
 #define MAX_MESSAGES 64
 #define BUFFER_BYTES 65536
 #define CONTROL_BYTES 128
+#define BUSY_NS 500000          /* how long to send without a look at what came */
 #define OLDEST_ARRIVAL 1000000000
 
 uint64_t datagrams_now(void)
@@ -36,13 +37,6 @@ uint64_t datagrams_now(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-static void sleep_until(uint64_t ns)
-{
-    struct timespec until = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-        ;
 }
 
 /* FNV-1a of port and address: the fields that name a peer, without padding, flow label and scope. */
@@ -168,20 +162,31 @@ static int is_empty(const struct outbound *message)
     return message->again_next >= message->again_count && message->fresh_next >= message->fresh_count;
 }
 
-int64_t datagrams_send(int fd, struct turn *turns, uint32_t count, uint64_t until, int *segment)
+/* Wait until `ns`, or until something can be read; returns whether it can. */
+static int readable_before(int fd, int wake_fd, uint64_t now, uint64_t ns)
+{
+    struct pollfd ready[2] = {{.fd = fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
+    uint64_t left = ns > now ? ns - now : 0;
+    struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+    return ppoll(ready, 2, &timeout, NULL) > 0;
+}
+
+int64_t datagrams_send(int fd, int wake_fd, struct turn *turns, uint32_t count, uint64_t until, int *segment)
 {
     int64_t sent = 0;
+    uint64_t now = datagrams_now(), looked = now;
     for (;;) {
         struct turn *first = NULL;
         for (uint32_t i = 0; i < count; i++)
             if (!is_empty(turns[i].message) && (!first || turns[i].pacer->due_ns < first->pacer->due_ns))
                 first = &turns[i];
-        if (!first || first->pacer->due_ns > (double)until)
+        if (!first || now >= until || first->pacer->due_ns > (double)until)
             return sent;
-        uint64_t now = datagrams_now();
-        if (first->pacer->due_ns > (double)now) {
-            sleep_until((uint64_t)first->pacer->due_ns);
-            now = datagrams_now();
+        uint64_t due = (uint64_t)first->pacer->due_ns;
+        if (due > now || now - looked > BUSY_NS) {
+            if (readable_before(fd, wake_fd, now, due))
+                return sent;
+            looked = now = datagrams_now();
         }
         uint32_t indices[MAX_BURST];
         uint32_t chosen = outbound_next(first->message, first->pacer, now, indices);
@@ -191,8 +196,7 @@ int64_t datagrams_send(int fd, struct turn *turns, uint32_t count, uint64_t unti
         if (error)
             return error;
         sent += chosen;
-        if (now >= until)
-            return sent;
+        now = datagrams_now();
     }
 }
 

@@ -20,7 +20,7 @@ class Fill(Enum):
     """What replaces a lost value."""
 
     ZERO = "zero"
-    """Nothing: the default for gradients. The fabric loses small ones, and zero is near them."""
+    """Nothing: the default for gradients. The fabric loses small ones, and only this goes with error feedback."""
     PREVIOUS = "previous"
     """The last round's value: the default for parameters, where zero would be absurd."""
     RESCALED = "rescaled"

@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 BUFFERS = 32
 """Datagrams taken at once, each as long as 64 KiB where the kernel has joined them."""
 ROWS = 1024
-SLICE = MILLISECOND // 2
-"""How long C may send before Python looks at what came."""
+SLICE = 4 * MILLISECOND
+"""How long C may send before Python looks at timers; it returns at once when something comes."""
 LONGEST_WAIT = SECOND
 FAREWELL = SECOND
 SOCKET_BYTES = 16 << 20
@@ -220,7 +220,10 @@ class SocketEndpoint:
             slot.message, slot.pacer, slot.address_bytes = sending.message.struct, sending.peer.pacer, len(name)
             self._ffi.memmove(slot.address, name, len(name))
         fd = self._socket.fileno()
-        sent = self._library.datagrams_send(fd, self._turns, len(turns), self._now() + SLICE, self._segment)
+        until = self._now() + SLICE
+        if (due := self.endpoint.due()) is not None:
+            until = min(until, due)
+        sent = self._library.datagrams_send(fd, self._wake, self._turns, len(turns), until, self._segment)
         _check(sent)
         now = self._now()
         for sending in turns:
