@@ -137,14 +137,28 @@ def pack(
 
     packets = Packets(frames, np.full(count, frames.shape[1], np.uint32))
     packets.lengths[-1] = GRADIENT_BYTES + tail * value_bytes
-    header = packets.headers
+    describe(packets.headers, flat, ids, per_packet=per_packet, data_type=data_type, sequence=sequence)
+    return packets
+
+
+def describe(
+    header: NDArray[np.void],
+    flat: NDArray[np.float32],
+    ids: TensorId,
+    *,
+    per_packet: int,
+    data_type: DataType,
+    sequence: int = 0,
+) -> None:
+    """Fill in the headers, zero before, of a flat tensor's packets, shape (packets,); see `pack`."""
+    count = len(header)
     header["version_type"] = version_type(GradientType.DATA)
     header["data_type"] = data_type
     for name in ("job", "rank", "tensor", "layer", "round", "weight"):
         header[name] = getattr(ids, name)
     header["offset"] = np.arange(count) * per_packet
     header["count"] = per_packet
-    header["count"][-1] = tail
+    header["count"][-1] = flat.size - (count - 1) * per_packet
     header["sequence"] = sequence + np.arange(count)
     if count < PROTECTED_BELOW:
         header["flags"] = GradientFlag.PROTECTED
@@ -152,7 +166,6 @@ def pack(
     else:
         header["importance"] = importance(mean_magnitudes(flat, per_packet))
     header["flags"][-1] |= GradientFlag.LAST
-    return packets
 
 
 def mean_magnitudes(flat: NDArray[np.float32], per_packet: int) -> NDArray[np.float64]:
@@ -171,11 +184,16 @@ def spread(packets: Packets) -> Packets:
     offset, so any order will do: ranks step by the golden ratio, which spreads them most evenly. Renumbers sequences.
     """
     header = packets.headers
-    ranks = np.argsort(np.argsort(header["importance"], kind="stable"))
-    order = np.argsort(ranks * GOLDEN_RATIO % 1)
+    order = spread_order(header["importance"])
     mixed = Packets(packets.frames[order], packets.lengths[order])
     mixed.headers["sequence"] = header["sequence"]
     return mixed
+
+
+def spread_order(importances: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return the order of `spread` as indices, shape (packets,)."""
+    ranks = np.argsort(np.argsort(importances, kind="stable"))
+    return np.argsort(ranks * GOLDEN_RATIO % 1)
 
 
 def concatenate(parts: list[Packets]) -> Packets:

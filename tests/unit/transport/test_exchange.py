@@ -1,0 +1,153 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever the network does, a message completes with what was delivered, and both ends know exactly what was not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.transport.world import check, exchange, gradient, pair
+from traffic.packer import TensorId
+from traffic.transport.receiver import Expectation
+from traffic.transport.timing import MILLISECOND
+from traffic.transport.virtual import Trouble
+from traffic.wire import DataType
+
+share = st.floats(0, 0.4)
+troubles = st.builds(
+    Trouble,
+    loss=share,
+    control_loss=share,
+    least_important_loss=share,
+    duplicate=share,
+    corrupt=st.floats(0, 0.2),
+    truncate=st.floats(0, 0.2),
+    trim=share,
+    jitter=st.sampled_from([0, MILLISECOND // 10, 5 * MILLISECOND, 50 * MILLISECOND]),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    trouble=troubles,
+    size=st.integers(1, 40_000),
+    tolerance=st.sampled_from([0.0, 0.02, 0.1, 0.4, 1.0]),
+    eager=st.booleans(),
+    seed=st.integers(0, 1 << 16),
+)
+def test_any_trouble_ends_in_exact_values_and_exact_ranges(
+    trouble: Trouble, size: int, tolerance: float, eager: bool, seed: int
+) -> None:
+    values = gradient(size, seed)
+    sent, received = exchange(pair(trouble, seed=seed), values, tolerance=tolerance, eager=eager)
+    check(values, sent, received, tolerance)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(trouble=troubles, seed=st.integers(0, 1 << 16))
+def test_many_messages_at_once_do_not_disturb_each_other(trouble: Trouble, seed: int) -> None:
+    world = pair(trouble, seed=seed)
+    random = np.random.default_rng(seed)
+    messages = [(TensorId(tensor=i, layer=i), gradient(int(random.integers(1, 6000)), i)) for i in range(8)]
+    sendings = [world.send(values, ids, tolerance=0.1) for ids, values in messages]
+    receivings = [world.receive(ids, Expectation(values=values.size)) for ids, values in messages]
+    world.run()
+    for (_, values), sending, receiving in zip(messages, sendings, receivings, strict=True):
+        check(values, sending.result.result(0), receiving.result.result(0), 0.1)
+
+
+def test_without_trouble_every_packet_is_sent_once_and_nothing_is_asked_for() -> None:
+    values = gradient(100_000)
+    sent, received = exchange(pair(), values)
+    check(values, sent, received, 0)
+    assert sent.sent == sent.packets == received.packets
+    assert received.requests == received.duplicates == 0
+
+
+def test_the_report_says_who_sent_what() -> None:
+    _, received = exchange(pair(), gradient(10), ids=TensorId(job=9, rank=8, weight=77))
+    assert received.weight == 77
+    assert received.values.dtype == np.float32
+
+
+@pytest.mark.parametrize(("data_type", "digits"), [(DataType.FLOAT16, 1e-3), (DataType.BFLOAT16, 8e-3)])
+def test_two_byte_types_arrive_rounded_and_in_half_the_packets(data_type: DataType, digits: float) -> None:
+    world, values, ids = pair(Trouble(loss=0.1)), gradient(50_000), TensorId()
+    out = np.zeros_like(values)
+    receiving = world.receive(ids, Expectation(out=out))
+    sending = world.send(values, ids, data_type=data_type)
+    world.run()
+    np.testing.assert_allclose(out, values, rtol=digits, atol=1e-6)
+    assert receiving.result.result(0).values is out
+    assert sending.result.result(0).packets == -(-50_000 // 720)
+
+
+def test_values_go_where_the_user_wants_them_and_lost_ones_leave_what_was_there() -> None:
+    world, values, ids = pair(Trouble(least_important_loss=0.2)), gradient(36_000), TensorId()
+    out = np.full_like(values, 7)
+    receiving = world.receive(ids, Expectation(out=out, eager=False))
+    world.send(values, ids, tolerance=0.3)
+    world.run()
+    missing = receiving.result.result(0).missing
+    assert len(missing)
+    for first, end in missing:
+        assert (out[first:end] == 7).all()
+
+
+def test_a_message_may_arrive_before_anybody_asks_for_it() -> None:
+    world, values, ids = pair(), gradient(5000), TensorId()
+    sending = world.send(values, ids)
+    world.run(1)
+    sending.result.result(0)
+    out = np.zeros_like(values)
+    receiving = world.receive(ids, Expectation(out=out))
+    np.testing.assert_array_equal(receiving.result.result(0).values, values)
+    np.testing.assert_array_equal(out, values)
+
+
+def test_the_stricter_of_both_ends_tolerances_holds() -> None:
+    for ours, theirs in ((0.5, 0.05), (0.05, 0.5)):
+        world, values, ids = pair(Trouble(loss=0.3)), gradient(36_000), TensorId()
+        receiving = world.receive(ids, Expectation(tolerance=theirs))
+        world.send(values, ids, tolerance=ours)
+        world.run()
+        assert receiving.result.result(0).missing_values <= 0.05 * values.size
+
+
+def test_protected_packets_arrive_whatever_the_tolerance() -> None:
+    world, values, ids = pair(Trouble(loss=0.5), seed=3), gradient(36_000), TensorId()
+    receiving = world.receive(ids)
+    sending = world.send(values, ids, tolerance=0.9)
+    protected = np.flatnonzero(sending.message.protected)
+    world.run()
+    missing = {
+        int(first) // 360 for first, end in receiving.result.result(0).missing for first in range(first, end, 360)
+    }
+    assert len(protected) == 5
+    assert not missing & set(protected.tolist())
+
+
+def test_a_short_tensor_is_protected_as_a_whole() -> None:
+    _, received = exchange(pair(Trouble(loss=0.3)), gradient(7 * 360), tolerance=1.0)
+    assert not received.missing_values
+
+
+def test_what_the_sender_asks_for_again_is_the_most_important_of_what_is_missing() -> None:
+    world, values, ids = pair(Trouble(least_important_loss=0.5)), gradient(100 * 360), TensorId()
+    receiving = world.receive(ids, Expectation(eager=False))
+    sending = world.send(values, ids, tolerance=0.3)
+    world.run()
+    missing = receiving.result.result(0).missing
+    lost = {packet for first, end in missing for packet in range(first // 360, -(-end // 360))}
+    importance = sending.message.importance
+    assert len(lost) == 30
+    assert max(importance[sorted(lost)]) < min(np.delete(importance, sorted(lost)))
+
+
+def test_a_receiver_that_is_not_eager_takes_what_is_still_on_its_way() -> None:
+    values = gradient(36_000)
+    assert exchange(pair(), values, tolerance=0.3, eager=True)[1].missing_values > 0
+    assert exchange(pair(), values, tolerance=0.3, eager=False)[1].missing_values == 0

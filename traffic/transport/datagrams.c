@@ -1,0 +1,311 @@
+/* SPDX-FileCopyrightText: 2026 The Gradlane developers
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The transport's packets through UDP sockets: bursts that the kernel cuts into datagrams (UDP_SEGMENT, else sendmmsg)
+ * and datagrams that it has joined (UDP_GRO) or not (recvmmsg). cffi releases the GIL meanwhile.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+#define GRADIENT_BYTES 32
+#define ECT_0 2
+#define MAX_BURST 16
+#define MAX_MESSAGES 64
+#define BUFFER_BYTES 65536
+#define CONTROL_BYTES 128
+#define BUSY_NS 500000          /* how long to send without a look at what came */
+#define OLDEST_ARRIVAL 1000000000
+
+uint64_t datagrams_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* FNV-1a of port and address: the fields that name a peer, without padding, flow label and scope. */
+uint64_t datagrams_source(const uint8_t *address, uint32_t bytes)
+{
+    struct sockaddr_storage name = {0};
+    memcpy(&name, address, bytes < sizeof name ? bytes : sizeof name);
+    const uint8_t *part = (const uint8_t *)&((struct sockaddr_in *)&name)->sin_addr;
+    uint32_t size = 4;
+    uint16_t port = ((struct sockaddr_in *)&name)->sin_port;
+    if (name.ss_family == AF_INET6) {
+        part = (const uint8_t *)&((struct sockaddr_in6 *)&name)->sin6_addr;
+        size = 16;
+    }
+    uint64_t hash = (UINT64_C(14695981039346656037) ^ port) * UINT64_C(1099511628211);
+    for (uint32_t i = 0; i < size; i++)
+        hash = (hash ^ part[i]) * UINT64_C(1099511628211);
+    return hash ? hash : 1;
+}
+
+int datagrams_options(int fd, int ipv6)
+{
+    int on = 1, tos = ECT_0;
+    int level = ipv6 ? IPPROTO_IPV6 : IPPROTO_IP;
+    if (setsockopt(fd, level, ipv6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof tos) ||
+        setsockopt(fd, level, ipv6 ? IPV6_RECVTCLASS : IP_RECVTOS, &on, sizeof on))
+        return -errno;
+    setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);    /* without it: when it was taken */
+    setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof on);          /* an old kernel: packets come one by one */
+    return 0;
+}
+
+/* ---- sending ---- */
+
+struct burst {
+    struct iovec parts[2 * MAX_BURST];
+    uint32_t count;
+    uint32_t segment_bytes;
+};
+
+static void gather(const struct outbound *message, const uint32_t *indices, uint32_t count, struct burst *burst)
+{
+    burst->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = indices[i];
+        uint32_t bytes = index == message->packets - 1 ? message->last_bytes : message->payload_bytes;
+        burst->parts[2 * i] = (struct iovec){message->headers + (uint64_t)index * GRADIENT_BYTES, GRADIENT_BYTES};
+        burst->parts[2 * i + 1] =
+            (struct iovec){(void *)(message->values + (uint64_t)index * message->payload_bytes), bytes};
+    }
+    burst->segment_bytes = GRADIENT_BYTES + (uint32_t)burst->parts[1].iov_len;
+}
+
+static int wait_for_room(int fd)
+{
+    poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, 1);
+    return 0;
+}
+
+static int send_segmented(int fd, const struct turn *turn, struct burst *burst)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(uint16_t))];
+    } control = {0};
+    struct msghdr message = {
+        .msg_name = (void *)turn->address,
+        .msg_namelen = turn->address_bytes,
+        .msg_iov = burst->parts,
+        .msg_iovlen = 2 * burst->count,
+    };
+    if (burst->count > 1) {
+        message.msg_control = &control;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        *header = (struct cmsghdr){.cmsg_level = IPPROTO_UDP, .cmsg_type = UDP_SEGMENT,
+                                   .cmsg_len = CMSG_LEN(sizeof(uint16_t))};
+        uint16_t size = (uint16_t)burst->segment_bytes;
+        memcpy(CMSG_DATA(header), &size, sizeof size);
+    }
+    return sendmsg(fd, &message, MSG_DONTWAIT) < 0 ? -errno : (int)burst->count;
+}
+
+static int send_singly(int fd, const struct turn *turn, struct burst *burst, uint32_t from)
+{
+    struct mmsghdr messages[MAX_BURST];
+    for (uint32_t i = from; i < burst->count; i++)
+        messages[i - from] = (struct mmsghdr){.msg_hdr = {.msg_name = (void *)turn->address,
+                                                         .msg_namelen = turn->address_bytes,
+                                                         .msg_iov = &burst->parts[2 * i], .msg_iovlen = 2}};
+    int accepted = sendmmsg(fd, messages, burst->count - from, MSG_DONTWAIT);
+    return accepted < 0 ? -errno : accepted;
+}
+
+/* Errors that say something of an earlier packet or of the moment, not of this socket. */
+static int passing(int error)
+{
+    return error == EAGAIN || error == ENOBUFS || error == EINTR || error == ECONNREFUSED;
+}
+
+static int send_burst(int fd, const struct turn *turn, struct burst *burst, int *segment)
+{
+    for (uint32_t sent = 0; sent < burst->count;) {
+        int accepted = *segment ? send_segmented(fd, turn, burst) : send_singly(fd, turn, burst, sent);
+        if (accepted >= 0) {
+            sent += (uint32_t)accepted;
+        } else if (*segment && (accepted == -EINVAL || accepted == -EIO || accepted == -EOPNOTSUPP)) {
+            *segment = 0;
+        } else if (passing(-accepted)) {
+            wait_for_room(fd);
+        } else if (accepted == -ENETUNREACH || accepted == -EHOSTUNREACH || accepted == -EPERM ||
+                   accepted == -EMSGSIZE || accepted == -ENETDOWN) {
+            return 0;            /* as good as lost on the way: the protocol's timers see to it */
+        } else {
+            return accepted;
+        }
+    }
+    return 0;
+}
+
+static int is_empty(const struct outbound *message)
+{
+    return message->again_next >= message->again_count && message->fresh_next >= message->fresh_count;
+}
+
+/* Wait until `ns`, or until something can be read; returns whether it can. */
+static int readable_before(int fd, int wake_fd, uint64_t now, uint64_t ns)
+{
+    struct pollfd ready[2] = {{.fd = fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
+    uint64_t left = ns > now ? ns - now : 0;
+    struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+    return ppoll(ready, 2, &timeout, NULL) > 0;
+}
+
+int64_t datagrams_send(int fd, int wake_fd, struct turn *turns, uint32_t count, uint64_t until, int *segment)
+{
+    int64_t sent = 0;
+    uint64_t now = datagrams_now(), looked = now;
+    for (;;) {
+        struct turn *first = NULL;
+        for (uint32_t i = 0; i < count; i++)
+            if (!is_empty(turns[i].message) && (!first || turns[i].pacer->due_ns < first->pacer->due_ns))
+                first = &turns[i];
+        if (!first || now >= until || first->pacer->due_ns > (double)until)
+            return sent;
+        uint64_t due = (uint64_t)first->pacer->due_ns;
+        if (due > now || now - looked > BUSY_NS) {
+            if (readable_before(fd, wake_fd, now, due))
+                return sent;
+            looked = now = datagrams_now();
+        }
+        uint32_t indices[MAX_BURST];
+        uint32_t chosen = outbound_next(first->message, first->pacer, now, indices);
+        struct burst burst;
+        gather(first->message, indices, chosen, &burst);
+        int error = send_burst(fd, first, &burst, segment);
+        if (error)
+            return error;
+        sent += chosen;
+        now = datagrams_now();
+    }
+}
+
+/* ---- receiving ---- */
+
+static void keep_row(struct rows *rows, const uint8_t *frame, uint32_t length, uint64_t source, uint64_t at,
+                     int verdict)
+{
+    if (rows->count == rows->capacity || length > rows->stride) {
+        rows->overflow++;
+        return;
+    }
+    memcpy(rows->frames + (uint64_t)rows->count * rows->stride, frame, length);
+    rows->lengths[rows->count] = length;
+    rows->sources[rows->count] = source;
+    rows->times[rows->count] = at;
+    rows->verdicts[rows->count++] = (uint8_t)verdict;
+}
+
+/* CLOCK_REALTIME, which the kernel's times of arrival are of, less CLOCK_MONOTONIC. */
+static int64_t clock_offset(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)datagrams_now();
+}
+
+static void read_control(struct msghdr *message, uint8_t *ecn, uint32_t *segment_bytes, int64_t *arrival)
+{
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
+        if (part->cmsg_level == IPPROTO_UDP && part->cmsg_type == UDP_GRO) {
+            int size;
+            memcpy(&size, CMSG_DATA(part), sizeof size);
+            if (size > 0)
+                *segment_bytes = (uint32_t)size;
+        } else if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SO_TIMESTAMPNS) {
+            struct timespec at;
+            memcpy(&at, CMSG_DATA(part), sizeof at);
+            *arrival = (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
+        } else if (part->cmsg_level == IPPROTO_IP && part->cmsg_type == IP_TOS) {
+            *ecn = *CMSG_DATA(part) & 3;
+        } else if (part->cmsg_level == IPPROTO_IPV6 && part->cmsg_type == IPV6_TCLASS) {
+            int class;
+            memcpy(&class, CMSG_DATA(part), sizeof class);
+            *ecn = class & 3;
+        }
+    }
+}
+
+int32_t datagrams_receive(int fd, int wake_fd, struct core *core, struct reception *reception, struct rows *rows,
+                          int64_t timeout_ns)
+{
+    struct mmsghdr messages[MAX_MESSAGES];
+    struct iovec buffers[MAX_MESSAGES];
+    struct sockaddr_in6 names[MAX_MESSAGES];
+    union {
+        struct cmsghdr header;
+        char bytes[CONTROL_BYTES];
+    } controls[MAX_MESSAGES];
+    uint32_t wanted = reception->messages < MAX_MESSAGES ? reception->messages : MAX_MESSAGES;
+
+    struct pollfd ready[2] = {{.fd = fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
+    if (timeout_ns > 0) {
+        struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
+        int woken = ppoll(ready, 2, &timeout, NULL);
+        if (woken <= 0)
+            return woken == 0 || errno == EINTR ? 0 : -errno;
+        if (ready[1].revents) {
+            uint64_t discarded;
+            if (read(wake_fd, &discarded, sizeof discarded) < 0 && errno != EAGAIN)
+                return -errno;
+        }
+        if (!ready[0].revents)
+            return 0;
+    }
+    for (uint32_t i = 0; i < wanted; i++) {
+        buffers[i] = (struct iovec){reception->buffers + (uint64_t)i * BUFFER_BYTES, BUFFER_BYTES};
+        messages[i] = (struct mmsghdr){.msg_hdr = {.msg_name = &names[i], .msg_namelen = sizeof names[i],
+                                                   .msg_iov = &buffers[i], .msg_iovlen = 1,
+                                                   .msg_control = &controls[i], .msg_controllen = CONTROL_BYTES}};
+    }
+    int taken = recvmmsg(fd, messages, wanted, MSG_DONTWAIT, NULL);
+    if (taken < 0)
+        return passing(errno) ? 0 : -errno;
+    uint64_t now = datagrams_now();
+    int64_t offset = clock_offset();
+    for (int i = 0; i < taken; i++) {
+        struct msghdr *message = &messages[i].msg_hdr;
+        uint32_t bytes = messages[i].msg_len, segment_bytes = bytes;
+        uint8_t ecn = 0;
+        if (message->msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+            reception->truncated++;
+            continue;
+        }
+        int64_t arrival = 0;
+        read_control(message, &ecn, &segment_bytes, &arrival);
+        uint64_t at = (uint64_t)(arrival - offset);
+        if (!arrival || at > now || now - at > OLDEST_ARRIVAL)     /* none, or the clock was set meanwhile */
+            at = now;
+        uint64_t source = datagrams_source((const uint8_t *)&names[i], message->msg_namelen);
+        const uint8_t *frame = buffers[i].iov_base;
+        do {
+            uint32_t length = bytes < segment_bytes ? bytes : segment_bytes;
+            int verdict = core_accept(core, frame, length, ecn, source, at);
+            if (verdict == CONTROL || verdict == UNKNOWN)
+                keep_row(rows, frame, length, source, at, verdict);
+            frame += length;
+            bytes -= length;
+        } while (bytes);
+    }
+    return taken;
+}

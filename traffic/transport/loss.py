@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of lost values: what stands in for them at the receiver, and what the sender owes from them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traffic.transport.ranges import mask_of
+
+FEEDBACK_ABOVE = 0.1
+"""Tolerance above which error feedback is on unless told otherwise."""
+
+
+class Fill(Enum):
+    """What replaces a lost value."""
+
+    ZERO = "zero"
+    """Nothing: the default for gradients. The fabric loses small ones, and only this goes with error feedback."""
+    PREVIOUS = "previous"
+    """The last round's value: the default for parameters, where zero would be absurd."""
+    RESCALED = "rescaled"
+    """Zero, and what arrived times all / arrived: unbiased where loss is blind to importance, else too much."""
+
+
+def fill_lost(
+    values: NDArray[np.float32], missing: NDArray[np.int64], fill: Fill, previous: NDArray[np.float32] | None = None
+) -> None:
+    """Replace the lost values of a message in place.
+
+    `missing` holds ranges, shape (ranges, 2), as ReceiveReport has them; `previous` has the shape of `values`.
+    """
+    if not len(missing):
+        return
+    if fill is Fill.PREVIOUS:
+        if previous is None or previous.shape != values.shape:
+            raise ValueError("PREVIOUS needs the values of the round before, in the same shape")
+        for first, end in missing:
+            values[first:end] = previous[first:end]
+        return
+    for first, end in missing:
+        values[first:end] = 0
+    lost = int((missing[:, 1] - missing[:, 0]).sum())
+    if fill is Fill.RESCALED and lost < values.size:
+        values *= np.float32(values.size / (values.size - lost))
+
+
+class ErrorFeedback:
+    """Adds to a gradient what earlier rounds lost of it (EF-SGD, arXiv 1901.09847).
+
+    The sender learns from the receiver's report which values never arrived; they are owed, and go out with the next
+    round's. So nothing is lost for good, only late.
+    """
+
+    def __init__(self) -> None:
+        self._owed: dict[Hashable, NDArray[np.float32]] = {}
+
+    @staticmethod
+    def wanted(tolerance: float) -> bool:
+        """Whether it is on by default."""
+        return tolerance > FEEDBACK_ABOVE
+
+    def add(self, tensor: Hashable, gradient: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return what to send: the gradient, flat, with what is owed."""
+        flat = gradient.reshape(-1)
+        owed = self._owed.get(tensor)
+        return flat if owed is None else flat + owed
+
+    def settle(self, tensor: Hashable, sent: NDArray[np.float32], missing: NDArray[np.int64]) -> None:
+        """Take the report on what was sent: the missing ranges are owed from now on, the rest is paid."""
+        if len(missing):
+            self._owed[tensor] = np.where(mask_of(missing, sent.size), sent, np.float32(0)).astype(np.float32)
+        else:
+            self._owed.pop(tensor, None)
+
+    def fail(self, tensor: Hashable, sent: NDArray[np.float32]) -> None:
+        """Owe a whole message: it did not get through."""
+        self._owed[tensor] = sent.copy()

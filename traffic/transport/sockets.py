@@ -1,0 +1,286 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""An endpoint on a UDP socket, run by a thread of its own that sleeps in C until something is due or comes."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from topologies.errors import FailureError
+from traffic.packer import TensorId
+from traffic.transport.core import ROW_BYTES, Verdict, load
+from traffic.transport.endpoint import Endpoint, Peer
+from traffic.transport.errors import Cancelled, TransportError
+from traffic.transport.receiver import Expectation, Receiving
+from traffic.transport.sender import Sending, SendReport
+from traffic.transport.settings import Settings
+from traffic.transport.timing import MILLISECOND, SECOND
+from traffic.wire import GRADIENT_PORT, DataType
+
+log = logging.getLogger(__name__)
+
+BUFFERS = 32
+"""Datagrams taken at once, each as long as 64 KiB where the kernel has joined them."""
+ROWS = 1024
+SLICE = 4 * MILLISECOND
+"""How long C may send before Python looks at timers; it returns at once when something comes."""
+LONGEST_WAIT = SECOND
+FAREWELL = SECOND
+SOCKET_BYTES = 16 << 20
+SO_RCVBUFFORCE = 33
+MAX_TURNS = 256
+
+Result = TypeVar("Result")
+
+
+class SocketEndpoint:
+    """One end of the transport at an address; a context manager.
+
+    Everything may be called from any thread. `result` of what `send` and `receive` return is a future; callbacks on it
+    run in the endpoint's thread and must not block.
+    """
+
+    def __init__(self, address: str, port: int = GRADIENT_PORT, settings: Settings | None = None) -> None:
+        self._ffi, self._library = load()
+        self._ipv6 = ":" in address
+        self._socket = _open(address, port, self._ipv6)
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.address: tuple[str, int] = self._socket.getsockname()[:2]
+        self.endpoint = Endpoint(settings)
+        self._names: dict[int, bytes] = {}
+        self._calls: deque[Callable[[int], None]] = deque()
+        self._closing = False
+        self._buffers = np.empty(BUFFERS * 65536, np.uint8)
+        self._reception = self._ffi.new("struct reception *")
+        self._reception.buffers = self._ffi.from_buffer("uint8_t[]", self._buffers, require_writable=True)
+        self._reception.messages = BUFFERS
+        self._frames = np.empty((ROWS, ROW_BYTES), np.uint8)
+        self._lengths, self._sources = np.zeros(ROWS, np.uint32), np.zeros(ROWS, np.uint64)
+        self._times, self._verdicts = np.zeros(ROWS, np.uint64), np.zeros(ROWS, np.uint8)
+        self._rows = self._ffi.new("struct rows *")
+        self._rows.stride, self._rows.capacity = ROW_BYTES, ROWS
+        for name, array, of in (
+            ("frames", self._frames, "uint8_t[]"),
+            ("lengths", self._lengths, "uint32_t[]"),
+            ("sources", self._sources, "uint64_t[]"),
+            ("times", self._times, "uint64_t[]"),
+            ("verdicts", self._verdicts, "uint8_t[]"),
+        ):
+            setattr(self._rows, name, self._ffi.from_buffer(of, array, require_writable=True))
+        self._turns = self._ffi.new("struct turn[]", MAX_TURNS)
+        self._segment = self._ffi.new("int *", 1)
+        self._thread = threading.Thread(target=self._run, name=f"transport {address}", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> SocketEndpoint:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- the user
+
+    def peer(self, address: str, port: int = GRADIENT_PORT) -> Peer:
+        """Return the peer at an address, known from now on: what others send is ignored."""
+        name = _name(address, port, self._ipv6)
+        source = int(self._library.datagrams_source(name, len(name)))
+
+        def add(_: int) -> Peer:
+            self._names[source] = name
+            return self.endpoint.add_peer(f"{address} port {port}", source)
+
+        return self._call(add)
+
+    def send(
+        self,
+        peer: Peer,
+        values: NDArray[np.float32],
+        ids: TensorId,
+        *,
+        tolerance: float = 0.0,
+        priority: int | None = None,
+        data_type: DataType = DataType.FLOAT32,
+    ) -> Future[SendReport]:
+        """Send a message; see Endpoint.send. `values` must not change until the result is there."""
+
+        def send(now: int) -> Sending:
+            return self.endpoint.send(
+                peer, values, ids, now, tolerance=tolerance, priority=priority, data_type=data_type
+            )
+
+        return self._call(send).result
+
+    def receive(self, peer: Peer, ids: TensorId, expected: Expectation | None = None) -> Receiving:
+        """Ask for a message; see Endpoint.receive."""
+        return self._call(lambda now: self.endpoint.receive(peer, ids, now, expected))
+
+    def close(self) -> None:
+        """Give up every message and end the thread.
+
+        For a second at most the senders of what is complete are told so, lest they take this end for lost.
+        """
+        if self._thread.is_alive():
+            self._closing = True
+            self._ring()
+            self._thread.join()
+
+    def _call(self, function: Callable[[int], Result]) -> Result:
+        """Run a function in the endpoint's thread and return what it returns."""
+        if threading.current_thread() is self._thread:
+            return function(self._now())
+        if self._closing:
+            raise Cancelled("the endpoint is closed")
+        done: Future[Result] = Future()
+
+        def run(now: int) -> None:
+            try:
+                done.set_result(function(now))
+            except Exception as error:
+                done.set_exception(error)
+
+        self._calls.append(run)
+        self._ring()
+        while not done.done():
+            with contextlib.suppress(TimeoutError):
+                return done.result(timeout=1)
+            if not self._thread.is_alive():
+                raise Cancelled("the endpoint is closed")
+        return done.result()
+
+    def _ring(self) -> None:
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.eventfd_write(self._wake, 1)
+
+    # ---- the thread
+
+    def _now(self) -> int:
+        return int(self._library.datagrams_now())
+
+    def _run(self) -> None:
+        try:
+            while not self._closing:
+                self._step()
+            last = self._now() + FAREWELL
+            while not self.endpoint.agreed and self._now() < last:
+                self._step()
+        except OSError as error:
+            log.error("the transport's socket failed: %s", error)
+            self._fail(Cancelled(f"the transport's socket failed: {error.strerror or error}"))
+        except Exception as error:
+            log.exception("the transport failed")
+            self._fail(Cancelled(f"the transport failed: {error}"))
+        finally:
+            self.endpoint.close()
+            self._socket.close()
+            os.close(self._wake)
+
+    def _fail(self, error: TransportError) -> None:
+        for peer in self.endpoint.peers.values():
+            peer.fail(error)
+
+    def _step(self) -> None:
+        """Take what came, do what is due, send what may be sent, sleep until there is more."""
+        endpoint = self.endpoint
+        now = self._now()
+        while self._calls:
+            self._calls.popleft()(now)
+        endpoint.settle(now)
+        endpoint.tick(now)
+        turns = self._transmit(endpoint.turns())
+        self._say()
+        now = self._now()
+        wait = LONGEST_WAIT
+        if (due := endpoint.due()) is not None:
+            wait = min(wait, due - now)
+        for turn in turns:
+            wait = min(wait, int(turn.peer.pacer.due_ns) - now)
+        self._take(0 if self._calls else max(wait, 0))
+
+    def _transmit(self, turns: list[Sending]) -> list[Sending]:
+        """Send what is due within a slice; returns the messages that have more to send."""
+        if not turns:
+            return []
+        turns = turns[:MAX_TURNS]
+        for slot, sending in zip(self._turns, turns, strict=False):
+            name = self._names[sending.peer.source]
+            slot.message, slot.pacer, slot.address_bytes = sending.message.struct, sending.peer.pacer, len(name)
+            self._ffi.memmove(slot.address, name, len(name))
+        fd = self._socket.fileno()
+        until = self._now() + SLICE
+        if (due := self.endpoint.due()) is not None:
+            until = min(until, due)
+        sent = self._library.datagrams_send(fd, self._wake, self._turns, len(turns), until, self._segment)
+        _check(sent)
+        now = self._now()
+        for sending in turns:
+            sending.transmitted(now)
+        return [sending for sending in turns if sending.message.has_packets]
+
+    def _say(self) -> None:
+        outgoing = self.endpoint.outgoing
+        for peer, message in outgoing:
+            with contextlib.suppress(OSError):  # as good as lost on the way
+                self._socket.sendto(message, _address(self._names[peer.source], self._ipv6))
+        outgoing.clear()
+
+    def _take(self, wait: int) -> None:
+        rows = self._rows
+        rows.count = 0
+        core = self.endpoint.core.struct
+        _check(self._library.datagrams_receive(self._socket.fileno(), self._wake, core, self._reception, rows, wait))
+        now = self._now()
+        for row in range(rows.count):
+            frame = self._frames[row, : self._lengths[row]].tobytes()
+            verdict = Verdict(self._verdicts[row])
+            self.endpoint.take(frame, int(self._sources[row]), verdict, now, int(self._times[row]))
+
+
+def _check(code: int) -> None:
+    if code < 0:
+        raise OSError(-code, os.strerror(-code))
+
+
+def _open(address: str, port: int, ipv6: bool) -> socket.socket:
+    opened = socket.socket(socket.AF_INET6 if ipv6 else socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    try:
+        opened.bind((address, port))
+        _check(load()[1].datagrams_options(opened.fileno(), ipv6))
+    except OSError as error:
+        opened.close()
+        raise FailureError(f"cannot use UDP port {port} of {address}: {error.strerror or error}") from error
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, SOCKET_BYTES)
+    except PermissionError:  # not root: what the system grants
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BYTES)
+    return opened
+
+
+def _name(address: str, port: int, ipv6: bool) -> bytes:
+    """Return the address as the kernel has it: sockaddr_in or sockaddr_in6."""
+    family = np.array([socket.AF_INET6 if ipv6 else socket.AF_INET], np.uint16).tobytes()
+    try:
+        if ipv6:
+            return family + port.to_bytes(2, "big") + bytes(4) + socket.inet_pton(socket.AF_INET6, address) + bytes(4)
+        return family + port.to_bytes(2, "big") + socket.inet_pton(socket.AF_INET, address) + bytes(8)
+    except OSError:
+        raise ValueError(f"{address} is no IPv{6 if ipv6 else 4} address") from None
+
+
+def _address(name: bytes, ipv6: bool) -> tuple[str, int]:
+    port = int.from_bytes(name[2:4], "big")
+    host = socket.inet_ntop(socket.AF_INET6, name[8:24]) if ipv6 else socket.inet_ntop(socket.AF_INET, name[4:8])
+    return host, port
