@@ -86,6 +86,7 @@ control DelayBucket(in bit<32> delay, out bucket_t result) {
             0x00080000 &&& 0xfffe0000 : set_bucket(61);
             0x000a0000 &&& 0xfffe0000 : set_bucket(62);
         }
+        SIZE_OF_CONST_ENTRIES(DELAY_BUCKET_ROWS)
     }
 
     apply {

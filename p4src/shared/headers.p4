@@ -17,14 +17,14 @@
 #define GRADIENT_BYTES 32
 
 // To the controller.
-@controller_header("packet_in")
+CONTROLLER_HEADER("packet_in")
 header packet_in_t {
     port_t ingress_port;
     packet_in_reason_t reason;
 }
 
 // From the controller. egress_port 0 (no port has it): treat the packet as if it had arrived on a port.
-@controller_header("packet_out")
+CONTROLLER_HEADER("packet_out")
 header packet_out_t {
     port_t egress_port;
     class_t class;

@@ -36,6 +36,7 @@
 #define PATH_SELECTOR_ROWS 8192
 #define NEXT_HOP_ROWS 4096
 #define JUDGE_ROWS 1024
+#define DELAY_BUCKET_ROWS 64
 
 // Round robin keeps one turn for each of this many groups (a group's low bits) and each class.
 #define ROUND_ROBIN_TURNS (PATH_GROUP_ROWS * CLASSES)

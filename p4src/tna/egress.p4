@@ -110,7 +110,7 @@ control GradlaneEgressDeparser(packet_out packet, inout headers_t hdr, in egress
 
     apply {
         if (eg_dprsr_md.mirror_type == MIRROR_TRIMMED) {
-            mirror.emit<trimmed_copy_t>(meta.trim_session, { carried_t.TRIMMED_COPY });
+            mirror.emit<trimmed_copy_t>(meta.trim_session, { meta.trimmed_carried });
         }
         if (hdr.ipv4.isValid()) {
             hdr.ipv4.checksum = ipv4_checksum.update({
@@ -120,9 +120,9 @@ control GradlaneEgressDeparser(packet_out packet, inout headers_t hdr, in egress
             });
         }
         if (meta.trim_ipv6) {
-            // The pseudo header's length and next header are constants here; a sum of 0 is sent as its other form.
+            // A sum of 0 is sent as its other form (RFC 8200, 8.1).
             hdr.udp.checksum = udp_checksum.update({
-                hdr.ipv6.source, hdr.ipv6.destination, TRIMMED_UDP_BYTES, 8w0, hdr.ipv6.next_header,
+                hdr.ipv6.source, hdr.ipv6.destination, hdr.ipv6.payload_length, 8w0, hdr.ipv6.next_header,
                 hdr.udp.source_port, hdr.udp.destination_port, hdr.udp.length,
                 hdr.gradient.version, hdr.gradient.type, hdr.gradient.flags, hdr.gradient.data_type,
                 hdr.gradient.importance, hdr.gradient.job, hdr.gradient.rank, hdr.gradient.tensor, hdr.gradient.layer,

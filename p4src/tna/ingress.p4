@@ -125,8 +125,14 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
         hdr.bridge.setValid();
         hdr.bridge.carried = carried_t.FROM_INGRESS;
         hdr.bridge.importance = meta.importance;
-        hdr.bridge.judged = (bit<1>)!settled;
-        hdr.bridge.gradient = (bit<1>)meta.gradient;
+        hdr.bridge.judged = 1;
+        if (settled) {
+            hdr.bridge.judged = 0;
+        }
+        hdr.bridge.gradient = 0;
+        if (meta.gradient) {
+            hdr.bridge.gradient = 1;
+        }
         hdr.bridge.pad_class = 0;
         hdr.bridge.class = meta.class;
         hdr.bridge.pad_index = 0;

@@ -68,6 +68,7 @@ struct egress_metadata_t {
     bool trimmed_copy;
     bool trim_ipv6;             // the UDP checksum is to be renewed
     MirrorId_t trim_session;
+    carried_t trimmed_carried;  // TRIMMED_COPY: a mirror header takes no constant
 }
 
 // Egress mirror type of trimmed copies.

@@ -64,8 +64,15 @@ parser GradlaneIngressParser(packet_in packet, out headers_t hdr, out ingress_me
     }
 
     state check_arp {
-        transition select(packet.lookahead<bit<64>>()) {
-            ARP_REQUEST_FOR_IPV4: arp;
+        transition select(packet.lookahead<bit<32>>()) {
+            ARP_REQUEST_FOR_IPV4[63:32]: check_arp_request;
+            default: accept;
+        }
+    }
+
+    state check_arp_request {
+        transition select(packet.lookahead<bit<64>>()[31:0]) {
+            ARP_REQUEST_FOR_IPV4[31:0]: arp;
             default: accept;
         }
     }
@@ -173,6 +180,7 @@ parser GradlaneEgressParser(packet_in packet, out headers_t hdr, out egress_meta
         meta.trimmed_copy = false;
         meta.trim_ipv6 = false;
         meta.trim_session = 0;
+        meta.trimmed_carried = carried_t.TRIMMED_COPY;
         transition select(packet.lookahead<bit<8>>()) {
             carried_t.TRIMMED_COPY: trimmed_copy;
             default: bridge;

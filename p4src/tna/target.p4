@@ -12,7 +12,9 @@
 
 const PortId_t CPU_PORT = 192;
 
+#define CONTROLLER_HEADER(name)
 #define ROW_COUNTER(rows)
 #define COUNTED_BY(rows)
+#define SIZE_OF_CONST_ENTRIES(rows) size = rows;
 
 #endif
