@@ -23,6 +23,7 @@ from softswitch.objects import Match, ObjectError, Objects, TableView
 from softswitch.switch import Switch
 
 PORTS = 511
+LOW_PORTS = 16
 _ACTION = re.compile(r"(?P<name>[^\s():]+)\s*\((?P<arguments>[^)]*)\)\s*(=.*)?$")
 _COUNTER = re.compile(r"(?P<name>\S+?)\s*\(\s*(?P<index>\d+)\s*\)\s*(?:(?P<unit>packets|bytes)\s*(?P<op>[=!<>]+)\s*(?P<number>\d+))?$")  # fmt: skip  # noqa: E501
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
@@ -353,8 +354,8 @@ class Stf:
 
 
 def ports_of(commands: Sequence[Command]) -> set[int]:
-    """Find the ports that a test speaks of."""
-    ports: set[int] = set()
+    """Find the ports that a test speaks of, and the low ones, on which a packet may pass egress unseen."""
+    ports = set(range(LOW_PORTS))
     for command in commands:
         words = command.rest.split()
         if command.name in ("packet", "expect") and words:
