@@ -40,6 +40,8 @@ SAID = 256
 WAITING = 1024
 """Openings that are remembered while there is no room for their messages."""
 NO_KEY = bytes(12)
+PINGS = 16
+"""How often in the time of its patience an end looks whether it hears of a peer; it asks from a quarter on."""
 
 
 class Timed(Protocol):
@@ -217,7 +219,7 @@ class Peer:
             self._waits_since, self.deadline = None, None
 
     def _arm(self, now: int) -> None:
-        self.deadline = now + self.settings.patience // 4
+        self.deadline = now + self.settings.patience // PINGS
         self.schedule(self, self.deadline)
 
     def tick(self, now: int) -> None:

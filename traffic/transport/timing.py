@@ -16,7 +16,8 @@ class RoundTrip:
     """Timeout before anything was measured. RFC 6298 says 1 s, for the Internet; a fabric is smaller."""
     least: int = 5 * MILLISECOND
     """Shortest timeout: what a busy host may be late by."""
-    most: int = SECOND
+    most: int = SECOND // 4
+    """Doubling ends here: what is sent upon a timeout is a hundred bytes, which congest nothing, so be persistent."""
     smoothed: int = 0
     variation: int = 0
     minimum: int = 0
@@ -35,4 +36,5 @@ class RoundTrip:
     def timeout(self, attempt: int = 0) -> int:
         """Return how long to wait for an answer, doubled with every attempt before."""
         measured = self.smoothed + 4 * self.variation if self.smoothed else self.initial
-        return min(max(measured, self.least) << min(attempt, 10), self.most)
+        first = max(measured, self.least)
+        return max(first, min(first << min(attempt, 10), self.most))

@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from tests.unit.transport.world import check, exchange, gradient, pair
 from traffic.packer import TensorId
 from traffic.transport.receiver import Expectation
-from traffic.transport.timing import MILLISECOND
+from traffic.transport.settings import Settings
+from traffic.transport.timing import MILLISECOND, SECOND
 from traffic.transport.virtual import Trouble
 from traffic.wire import DataType
 
 share = st.floats(0, 0.4)
+PATIENT = Settings(patience=60 * SECOND, overdue=600 * SECOND)
+"""So that mere bad luck does not make a peer seem lost."""
 troubles = st.builds(
     Trouble,
     loss=share,
@@ -42,19 +45,19 @@ def test_any_trouble_ends_in_exact_values_and_exact_ranges(
     trouble: Trouble, size: int, tolerance: float, eager: bool, seed: int
 ) -> None:
     values = gradient(size, seed)
-    sent, received = exchange(pair(trouble, seed=seed), values, tolerance=tolerance, eager=eager)
+    sent, received = exchange(pair(trouble, seed=seed, settings=PATIENT), values, tolerance=tolerance, eager=eager)
     check(values, sent, received, tolerance)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(trouble=troubles, seed=st.integers(0, 1 << 16))
 def test_many_messages_at_once_do_not_disturb_each_other(trouble: Trouble, seed: int) -> None:
-    world = pair(trouble, seed=seed)
+    world = pair(trouble, seed=seed, settings=PATIENT)
     random = np.random.default_rng(seed)
     messages = [(TensorId(tensor=i, layer=i), gradient(int(random.integers(1, 6000)), i)) for i in range(8)]
     sendings = [world.send(values, ids, tolerance=0.1) for ids, values in messages]
     receivings = [world.receive(ids, Expectation(values=values.size)) for ids, values in messages]
-    world.run()
+    world.run(600)
     for (_, values), sending, receiving in zip(messages, sendings, receivings, strict=True):
         check(values, sending.result.result(0), receiving.result.result(0), 0.1)
 

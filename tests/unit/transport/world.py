@@ -93,7 +93,7 @@ def exchange(
     ids = ids or TensorId(job=1, rank=2, tensor=3, layer=4, round=5, weight=6)
     receiving = world.receive(ids, Expectation(values=values.size, eager=eager))
     sending = world.send(values, ids, tolerance=tolerance)
-    world.run()
+    world.run(600)
     return sending.result.result(0), receiving.result.result(0)
 
 
