@@ -259,19 +259,15 @@ int32_t datagrams_receive(int fd, int wake_fd, struct core *core, struct recepti
     uint32_t wanted = reception->messages < MAX_MESSAGES ? reception->messages : MAX_MESSAGES;
 
     struct pollfd ready[2] = {{.fd = fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
-    if (timeout_ns > 0) {
-        struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
-        int woken = ppoll(ready, 2, &timeout, NULL);
-        if (woken <= 0)
-            return woken == 0 || errno == EINTR ? 0 : -errno;
-        if (ready[1].revents) {
-            uint64_t discarded;
-            if (read(wake_fd, &discarded, sizeof discarded) < 0 && errno != EAGAIN)
-                return -errno;
-        }
-        if (!ready[0].revents)
-            return 0;
-    }
+    struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
+    int woken = ppoll(ready, 2, &timeout, NULL);
+    if (woken <= 0)
+        return woken == 0 || errno == EINTR ? 0 : -errno;
+    uint64_t discarded;
+    if (ready[1].revents && read(wake_fd, &discarded, sizeof discarded) < 0 && errno != EAGAIN)
+        return -errno;
+    if (!ready[0].revents)
+        return 0;
     for (uint32_t i = 0; i < wanted; i++) {
         buffers[i] = (struct iovec){reception->buffers + (uint64_t)i * BUFFER_BYTES, BUFFER_BYTES};
         messages[i] = (struct mmsghdr){.msg_hdr = {.msg_name = &names[i], .msg_namelen = sizeof names[i],
