@@ -18,6 +18,8 @@ from tests.benchmarks.native import BURST, bench, ffi
 from tests.benchmarks.programs import Program
 
 DEVICE_INTERFACES = ("in", "out")
+# Two cores, or both measure the scheduler. Read before anything is bound, since what is started inherits that.
+TESTER_CORE, *_, DEVICE_CORE = sorted(os.sched_getaffinity(0)) * 2
 LOSS = 0.001
 
 
@@ -117,7 +119,7 @@ def device(bed: Bed, engine: str, program: Program) -> Iterator[int]:
     """Run a device, and give its process id when it forwards."""
     line = [
         "ip", "netns", "exec", bed.device, sys.executable, "-m", "tests.benchmarks.device",
-        engine, program.name, *DEVICE_INTERFACES,
+        engine, program.name, *DEVICE_INTERFACES, str(DEVICE_CORE),
     ]  # fmt: skip
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin and process.stdout

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured, as a process of its own: `python -m tests.benchmarks.device ENGINE PROGRAM A B`.
+"""What is measured, as a process of its own: `python -m tests.benchmarks.device ENGINE PROGRAM A B CORE`.
 
 It forwards from interface A (port 1) to B (port 2) and back until its standard input ends.
 """
@@ -18,11 +18,11 @@ from tests.benchmarks.native import bench
 from tests.benchmarks.programs import PROGRAMS
 
 
-def main(engine: str, program: str, a: str, b: str) -> None:
-    """Run the engine on this process's last core, every engine at the priority that the switch takes."""
+def main(engine: str, program: str, a: str, b: str, core: str) -> None:
+    """Run the engine on a core, every engine at the priority that the switch takes."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, -10)
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+        os.sched_setaffinity(0, {int(core)})
     pid = os.getpid()
     with contextlib.ExitStack() as stack:
         match engine.partition(":"):
@@ -45,4 +45,4 @@ def main(engine: str, program: str, a: str, b: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5])
+    main(*sys.argv[1:6])

@@ -21,7 +21,7 @@ from typing import Any
 
 from softswitch.native import engine
 from softswitch.switch import Switch
-from tests.benchmarks.bed import Tester, Trial, device, highest_rate, spread, test_bed
+from tests.benchmarks.bed import TESTER_CORE, Tester, Trial, device, highest_rate, spread, test_bed
 from tests.benchmarks.native import bench, ffi
 from tests.benchmarks.programs import PROGRAMS, Program
 
@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
         ["bmv2"] if shutil.which("simple_switch_grpc") and "bmv2" not in options.engines else []
     )
     programs = [PROGRAMS[name] for name in options.programs if PROGRAMS[name].is_compiled]
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    os.sched_setaffinity(0, {TESTER_CORE})
     found: dict[tuple[str, int, str], list[tuple[Trial, Trial]]] = defaultdict(list)
     with test_bed() as bed:
         tester = Tester(bed)
