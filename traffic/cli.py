@@ -14,9 +14,10 @@ from topologies.errors import UsageError
 from topologies.state import RunningFabric
 from topologies.units import parse_duration, parse_rate
 from traffic import trace
+from traffic.hosts import Site, site_of
 from traffic.model import WORKLOADS
 from traffic.replay.observe import Observation, Observe
-from traffic.replay.session import Site, Timing, run, site_of
+from traffic.replay.session import Timing, run
 from traffic.replay.sources import capture_stream, trace_stream
 from traffic.replay.stream import Stream
 from traffic.replay.summary import summarise
