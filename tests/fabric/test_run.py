@@ -79,7 +79,8 @@ from gradlane import run
 
 folder = Path(sys.argv[1])
 run.run("leaf_spine", "dlcp", "softswitch", Console(), interactive=sys.stdin.isatty(), seconds=float(sys.argv[2]),
-        flow_hash_seconds=0.5, training_seconds=1, instance=None, state_path=folder / "fabric.json", output=folder / "run")
+        flow_hash_seconds=0.5, training_seconds=1, instance=None, state_path=folder / "fabric.json",
+        output=folder / "run")
 """
 
 
