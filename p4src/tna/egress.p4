@@ -94,7 +94,7 @@ control GradlaneEgress(inout headers_t hdr, inout egress_metadata_t meta,
                 }
 
                 // Nanoseconds, of which 1024 make a microsecond here.
-                delay_bucket.apply((bit<32>)eg_intr_md.deq_timedelta >> 10, bucket);
+                delay_bucket.apply((bit<32>)eg_intr_md.deq_timedelta[17:10], bucket);
                 count_delay.apply(hdr.bridge.port_index, hdr.bridge.class, bucket);
             }
             hdr.bridge.setInvalid();

@@ -51,23 +51,34 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
 
     apply {
         bool settled = false;
-        port_t egress_port = 0;
         drop_reason_t reason = drop_reason_t.NONE;
         next_hop_t next_hop = 0;
         group_t group = 0;
 
-        ingress_port.apply(ig_intr_md.ingress_port, meta.port_index);
+        hdr.bridge.arrived_at = ig_intr_md.ingress_port;
+        ingress_port.apply(ig_intr_md.ingress_port, hdr.bridge.port_index);
+        if (hdr.vlan.isValid()) {
+            meta.ether_type = hdr.vlan.ether_type;
+        } else {
+            meta.ether_type = hdr.ethernet.ether_type;
+        }
         find_fault.apply(hdr, meta, ig_prsr_md.parser_err);
         if (hdr.packet_out.isValid() && hdr.packet_out.egress_port != SUBMIT_TO_INGRESS) {
             settled = true;
-            egress_port = hdr.packet_out.egress_port;
-            meta.class = hdr.packet_out.class;
-        } else if (meta.gradient) {
-            classify_gradient.apply(hdr.gradient, meta.class, meta.importance);
+            ig_tm_md.ucast_egress_port = hdr.packet_out.egress_port;
+            hdr.bridge.class = hdr.packet_out.class;
+        } else if (hdr.bridge.gradient == 1) {
+            classify_gradient.apply(hdr.gradient, hdr.bridge.class, hdr.bridge.importance);
         } else {
-            classify_ordinary.apply(meta.dscp, meta.class, meta.importance);
+            bit<6> dscp = 0;
+            if (hdr.ipv4.isValid()) {
+                dscp = hdr.ipv4.dscp;
+            } else if (hdr.ipv6.isValid()) {
+                dscp = hdr.ipv6.dscp;
+            }
+            classify_ordinary.apply(dscp, hdr.bridge.class, hdr.bridge.importance);
         }
-        count_received.apply(meta.port_index, meta.class);
+        count_received.apply(hdr.bridge.port_index, hdr.bridge.class);
 
         if (meta.fault != fault_t.NONE) {
             count_fault.apply(meta.fault);
@@ -77,17 +88,17 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
         if (!hdr.packet_out.isValid() && reason == drop_reason_t.NONE) {
             if (hdr.arp.isValid()) {
                 arp_reply.apply(hdr.ethernet, hdr.arp, settled);
-                egress_port = ig_intr_md.ingress_port;
+                ig_tm_md.ucast_egress_port = ig_intr_md.ingress_port;
             }
             if (!settled) {
                 punt_t punt_to;
                 punt.apply(meta.ether_type, meta.protocol, punt_to, reason);
                 if (punt_to == punt_t.SEND) {
                     settled = true;
-                    egress_port = CPU_PORT;
-                    meta.port_index = OTHER_PORTS;
+                    ig_tm_md.ucast_egress_port = CPU_PORT;
+                    hdr.bridge.port_index = OTHER_PORTS;
                 } else if (punt_to == punt_t.COPY) {
-                    meta.packet_in_reason = packet_in_reason_t.COPIED;
+                    hdr.bridge.packet_in_reason = packet_in_reason_t.COPIED;
                     ig_tm_md.copy_to_cpu = 1;
                 }
             }
@@ -105,7 +116,7 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
                 spray.apply(hdr, meta, group, next_hop, reason);
             }
             if (reason == drop_reason_t.NONE) {
-                next_hop_of.apply(next_hop, hdr.ethernet, egress_port, meta.port_index, reason);
+                next_hop_of.apply(next_hop, hdr.ethernet, ig_tm_md.ucast_egress_port, hdr.bridge.port_index, reason);
                 if (hdr.ipv4.isValid()) {
                     count_down_ttl.apply(hdr.ipv4.ttl, reason);
                     if (hdr.ipv4.ihl != IHL_WITHOUT_OPTIONS) {
@@ -121,33 +132,14 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
             }
         }
 
-        // Of a packet that is dropped too: its copy may be on its way to the controller.
-        hdr.bridge.setValid();
-        hdr.bridge.carried = carried_t.FROM_INGRESS;
-        hdr.bridge.importance = meta.importance;
-        hdr.bridge.judged = 1;
         if (settled) {
             hdr.bridge.judged = 0;
         }
-        hdr.bridge.gradient = 0;
-        if (meta.gradient) {
-            hdr.bridge.gradient = 1;
-        }
-        hdr.bridge.pad_class = 0;
-        hdr.bridge.class = meta.class;
-        hdr.bridge.pad_index = 0;
-        hdr.bridge.port_index = meta.port_index;
-        hdr.bridge.pad_port = 0;
-        hdr.bridge.arrived_at = ig_intr_md.ingress_port;
-        hdr.bridge.pad_reason = 0;
-        hdr.bridge.packet_in_reason = meta.packet_in_reason;
-
         if (reason == drop_reason_t.NONE) {
-            importance_color.apply(meta.class, meta.importance, ig_tm_md.packet_color);
-            ig_tm_md.ucast_egress_port = egress_port;
-            ig_tm_md.qid = (QueueId_t)meta.class;
+            importance_color.apply(hdr.bridge.class, hdr.bridge.importance, ig_tm_md.packet_color);
+            ig_tm_md.qid = (QueueId_t)hdr.bridge.class;
         } else {
-            count_dropped.apply(meta.port_index, meta.class, meta.importance, reason);
+            count_dropped.apply(hdr.bridge.port_index, hdr.bridge.class, hdr.bridge.importance, reason);
             ig_dprsr_md.drop_ctl = DROP;
         }
     }
