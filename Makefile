@@ -31,7 +31,7 @@ setup: ## install system packages, the virtual environment and pinned Python pac
 
 run: setup ## start the fabric, install the policy, send training gradients over it, open the Mininet prompt
 	@$(PYTHON) -m gradlane.prepare
-	@$(ROOT) $(PYTHON) -m gradlane.run --topology $(TOPO) --policy $(POLICY) --target $(TARGET); code=$$?; $(OWN); exit $$code
+	@$(ROOT) $(PYTHON) -m gradlane --topology $(TOPO) --policy $(POLICY) --target $(TARGET); code=$$?; $(OWN); exit $$code
 
 stop: setup ## end a running fabric and whatever a crashed one left behind
 	@$(ROOT) $(PYTHON) -m topologies.stop
@@ -46,7 +46,7 @@ test-unit: setup ## run the tests that need no root
 test-long: setup ## run the long form of the suites (conformance, fuzzing)
 	@mkdir -p build; $(ROOT) $(PYTEST) $(TEST) -m long; code=$$?; $(OWN); exit $$code
 
-bench: setup ## measure what BENCH= names (switch, transport, tacos) and write build/bench/<name>.json
+bench: setup ## measure what BENCH= names (switch, controller, transport, tacos) and write build/bench/<name>.json
 	@mkdir -p build/bench; $(ROOT) $(PYTHON) -m tests.benchmarks.$(BENCH); code=$$?; $(OWN); exit $$code
 
 p4: setup ## compile the P4 programs where p4c is on PATH, else check that sources and artefacts agree

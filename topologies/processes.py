@@ -47,6 +47,11 @@ def mark(run: int) -> str:
     return f"{run:08x}"
 
 
+def ending(code: int) -> str:
+    """Say how a process ended, by subprocess's return code."""
+    return f"exited with {code}" if code >= 0 else f"was killed by signal {-code}"
+
+
 def go_first(pid: int) -> None:
     """Let a process that leads a session go before others' computing, where this one may decide that.
 

@@ -331,4 +331,6 @@ def paths(
             ],
             right=["class", "packets", "share"],
         )
+        if mixed := sorted({path.switch for path in found if path.mixed}):
+            print(f"{', '.join(mixed)}: packets to destinations with one next hop only are among these")
     end_with_failures(results)

@@ -80,7 +80,8 @@ def test_gradctl_tells_of_the_fabric(net: MininetFabric) -> None:
     sent = {(queue["switch"], queue["neighbour"]) for queue in read(net, "queues") if queue["sent_packets"]}
     assert {("leaf1", "h2"), ("leaf2", "h8")} <= sent
     assert {path["switch"] for path in read(net, "paths")} == {"leaf1", "leaf2"}
-    assert {drop["reason"] for drop in read(net, "drops")} <= {"ttl", "no_route"}
+    # Hosts may have spoken before the switches had a program.
+    assert {drop["reason"] for drop in read(net, "drops")} <= {"ttl", "no_route", "no_program"}
     assert read(net, "entries", "spine1")["spine1"]
 
 
