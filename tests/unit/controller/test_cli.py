@@ -64,7 +64,7 @@ def test_mistakes_are_one_line_and_exit_with_2(capsys: pytest.CaptureFixture[str
     assert "Missing argument" in complaint(capsys, 2, "policy", "validate")
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"\xff\xfe\x00")
-    assert "this is no text" in complaint(capsys, 2, "policy", "validate", binary)
+    assert "it is not UTF-8 text" in complaint(capsys, 2, "policy", "validate", binary)
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "0", "1e400"])
