@@ -25,7 +25,7 @@ from controller.cli.common import (
 )
 from controller.fleet import on_each
 from controller.links import failed_links
-from controller.p4rt.entities import Entity, Group, Member, TableEntry
+from controller.p4rt.entities import Default, Entity, Group, Member, TableEntry
 from controller.p4rt.wire import Counted
 from controller.quantities import CLASSES
 from controller.reconcile import Controller
@@ -129,7 +129,7 @@ def entries(
             return [
                 (entity, None)
                 for entity in device.connection.read(controller.program.decoder)
-                if wanted is None or (isinstance(entity, TableEntry) and entity.table == wanted)
+                if wanted is None or (isinstance(entity, TableEntry | Default) and entity.table == wanted)
             ]
 
     results = on_each(controller.names(switches or ()), work)
@@ -156,6 +156,8 @@ def _entry_order(row: tuple[Entity, Counted | None]) -> tuple[Any, ...]:
     match row[0]:
         case TableEntry(table, match, _, priority):
             return 1, table, -priority, [(name, tuple(value)) for name, value in match]
+        case Default(table, _):
+            return 2, table
         case Member(_, number, _):
             return 0, "member", number
         case Group(_, number, _):

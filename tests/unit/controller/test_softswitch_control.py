@@ -16,7 +16,8 @@ from scapy.layers.l2 import Ether
 import topologies
 from controller import policy, telemetry, views
 from controller.compiler import PortRate
-from controller.p4rt.entities import Call, Exact, Prefix, TableEntry
+from controller.p4rt.entities import Call, Default, Exact, Prefix, TableEntry
+from controller.p4rt.wire import UpdateKind
 from controller.reroute import Rerouted, Rerouter
 from tests.unit.controller.softswitches import SoftswitchFabric
 from topologies.addresses import GATEWAY_IPV4
@@ -76,6 +77,24 @@ def test_queue_limits_and_rates_are_set_and_seen(fabric: SoftswitchFabric) -> No
         settings = device.settings.read()
     assert {settings.queues[limit.port, limit.class_] for limit in desired.queues} == set(desired.queues)
     assert settings.rates[1] == PortRate(1, 100_000_000)
+
+
+def test_default_actions_that_somebody_changed_are_put_right(fabric: SoftswitchFabric) -> None:
+    controller = fabric.controller()
+    controller.apply(policy.load("dlcp")).check()
+    desired = controller.compile(policy.load("dlcp"))["leaf1"]
+    with controller.device("leaf1") as device:
+        changed: list[tuple[UpdateKind, Default]] = [
+            ("insert", Default("punt", Call("drop_by_policy"))),
+            ("insert", Default("gradient_class", Call("set_class", (("class", 7),)))),
+        ]
+        device.connection.write(changed, device.program.encoder)
+        assert sorted(device.plan(desired).lines()) == [
+            "- gradient_class default -> set_class(class=7)",
+            "- punt default -> drop_by_policy()",
+        ]
+        assert device.apply(desired).changed == 2
+        assert not device.plan(desired)
 
 
 def test_a_policy_is_undone_where_a_switch_has_no_room_for_it(fabric: SoftswitchFabric) -> None:
