@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.table import Table
 
 from controller.cli.common import DeadlineOption, JsonOption, StateOption, check_seconds, console, controller_of
-from controller.meter import Meter, PortRateView
+from controller.meter import Look, Meter, PortRateView
 from topologies.errors import FailureError
 from topologies.units import format_rate
 
@@ -46,6 +46,7 @@ def top(
         meter.look()
         live = None if as_json else stack.enter_context(Live(console=console, auto_refresh=False))
         looks = 0
+        look: Look | None = None
         while count is None or looks < count:
             time.sleep(interval)
             look = meter.look()
@@ -54,6 +55,8 @@ def top(
                 typer.echo(json.dumps(look.as_dict()))
             else:
                 live.update(_ports_table(look.ports, look.errors), refresh=True)
+    if look is not None and look.errors:
+        raise FailureError(" | ".join(look.errors.values()))
 
 
 def _ports_table(ports: list[PortRateView], errors: dict[str, str]) -> Table:

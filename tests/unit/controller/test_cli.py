@@ -172,6 +172,22 @@ def test_a_dead_switch_is_named_and_the_others_are_shown(
     assert (code, out.splitlines()[0].split()[0]) == (0, "leaf1:")
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["table", "json"])
+def test_top_shows_the_others_and_fails_where_a_switch_is_dead(
+    capsys: pytest.CaptureFixture[str], fake_fabric: Start, form: list[str]
+) -> None:
+    fabric = fake_fabric("leaf_spine")
+    on = ["--fabric-state", fabric.state_file]
+    read(capsys, "policy", "apply", "dlcp", *on)
+    top = ["top", "--count", "1", "--interval", "0.1", *form, *on]
+    assert gradctl(capsys, *top)[::2] == (0, "")
+    fabric.switches["spine2"].server.stop(grace=None).wait()
+    code, out, err = gradctl(capsys, *top)
+    assert code == 1
+    assert "leaf1" in out
+    assert err == f"gradctl: spine2: no switch answers at {fabric.switches['spine2'].address}\n"
+
+
 def test_status_counts_what_differs(capsys: pytest.CaptureFixture[str], fake_fabric: Start) -> None:
     fabric = fake_fabric("single")
     on = ["--fabric-state", fabric.state_file]
