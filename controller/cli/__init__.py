@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-from controller.cli import live, policy, show
+from controller.cli import live, policy, show, topology
 from controller.cli.common import new_app, run
 
 __all__ = ["app", "run"]
 
 app = new_app("See and set what a running Gradlane fabric does.")
 app.add_typer(policy.app, name="policy")
+app.add_typer(topology.app, name="topology")
 show.add_to(app)
 live.add_to(app)

@@ -227,3 +227,12 @@ def test_the_schema_beside_the_policies_is_the_one_that_is_printed(capsys: pytes
     from controller.policy import POLICY_FOLDER
 
     assert gradctl(capsys, "policy", "schema")[1] == (POLICY_FOLDER / "policy.schema.json").read_text()
+
+
+def test_the_schema_of_topologies_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    from topologies.schema import KINDS, json_schema
+
+    code, out, _ = gradctl(capsys, "topology", "schema")
+    assert code == 0
+    assert json.loads(out) == json_schema()
+    assert set(json_schema()["discriminator"]["mapping"]) == set(KINDS)
