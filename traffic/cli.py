@@ -16,11 +16,14 @@ from topologies.units import parse_duration, parse_rate
 from traffic import trace
 from traffic.model import WORKLOADS
 from traffic.replay.observe import Observation, Observe
-from traffic.replay.session import Site, Timing, run, site_of
+from traffic.replay.session import Site, Timing, run, seconds_per_round, site_of
 from traffic.replay.sources import capture_stream, trace_stream
 from traffic.replay.stream import Stream
 from traffic.replay.summary import summarise
 from traffic.replay.tables import replay_report
+
+WORTH_SAYING_S = 10.0
+"""A replay that takes longer says so before it begins."""
 
 trace_app = typer.Typer(
     help="Record the gradients of a real training job, and look at a recording.", no_args_is_help=True
@@ -115,6 +118,9 @@ def add_replay(app: typer.Typer, observe: Observe | None = None) -> None:
             burst=burst,
             ipv6=ipv6,
         )
+        seconds = timing.rounds * seconds_per_round(streams, timing)
+        if seconds > WORTH_SAYING_S:
+            typer.echo(f"sending takes about {duration(seconds)}", err=True)
         observation: Observation | None = observe(running) if observe else None
         outcome = run(list(zip(ends, streams, strict=True)), destination, timing)
         summary = summarise(outcome, observation.classify if observation else None)
@@ -125,6 +131,14 @@ def add_replay(app: typer.Typer, observe: Observe | None = None) -> None:
         if skipped:
             typer.echo(f"{skipped} packets of the capture are no IP or do not fit the fabric, and were left out")
         Console().print(replay_report(summary, paths))
+
+
+def duration(seconds: float) -> str:
+    """Write a length of time as people say it, in the largest unit of which there are two or more."""
+    for unit, length in (("years", 365 * 86400), ("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _streams(
