@@ -14,15 +14,14 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.live import Live
 from rich.table import Table
 
 from controller.cli.common import DeadlineOption, JsonOption, StateOption, check_seconds, console, controller_of
-from controller.meter import Look, Meter, PortRateView
 from topologies.errors import FailureError
 from topologies.units import format_rate
 
 if TYPE_CHECKING:
+    from controller.meter import Look, PortRateView
     from controller.reroute import Rerouted
 
 
@@ -40,6 +39,10 @@ def top(
     as_json: JsonOption = False,
 ) -> None:
     """Watch the ports live: rate, load, queues and losses; with --json one line for each look."""
+    from rich.live import Live
+
+    from controller.meter import Meter
+
     controller = controller_of(state, deadline)
     with ExitStack() as stack:
         meter = stack.enter_context(Meter(controller))
@@ -85,7 +88,7 @@ def _ports_table(ports: list[PortRateView], errors: dict[str, str]) -> Table:
 
 def reroute(state: StateOption = None, deadline: DeadlineOption = 5.0, as_json: JsonOption = False) -> None:
     """Stay, and route around links and switches that fail; a switch that was started anew is given its state again."""
-    from controller.reroute import Rerouter  # here, so that other verbs do not wait for the netlink library
+    from controller.reroute import Rerouter
 
     controller = controller_of(state, deadline)
     ended = threading.Event()

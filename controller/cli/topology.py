@@ -8,12 +8,12 @@ import typer
 
 from topologies import schema
 
-app = typer.Typer(help="What a fabric may be: the form of topology files.", no_args_is_help=True)
+app = typer.Typer()
 
 
 @app.callback()
 def of_topologies() -> None:
-    """Keep `schema` a verb of its own: typer takes an app's only command for the app."""
+    """Keep `schema` a verb: typer takes an app's only command for the app itself."""
 
 
 @app.command("schema")

@@ -14,8 +14,9 @@ from scapy.utils import wrpcap
 from typer.testing import CliRunner
 
 import topologies
+from topologies import state
 from topologies.errors import FailureError
-from traffic import cli
+from traffic.replay import cli, session
 from traffic.replay.frames import Station
 from traffic.replay.session import Site, Timing, seconds_per_round
 from traffic.replay.sources import capture_stream
@@ -42,9 +43,9 @@ def replay(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
     def not_sent(*_: object) -> None:
         raise FailureError("not sent")
 
-    monkeypatch.setattr("traffic.cli.state.load", lambda: SimpleNamespace(fabric=FABRIC))
-    monkeypatch.setattr(cli, "site_of", lambda running, name: site(name))
-    monkeypatch.setattr(cli, "run", not_sent)
+    monkeypatch.setattr(state, "load", lambda: SimpleNamespace(fabric=FABRIC))
+    monkeypatch.setattr(session, "site_of", lambda running, name: site(name))
+    monkeypatch.setattr(session, "run", not_sent)
     app = typer.Typer()
     cli.add_replay(app)
     return CliRunner(mix_stderr=False).invoke(app, arguments)
