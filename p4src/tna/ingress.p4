@@ -49,13 +49,35 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
         hdr.ipv4.checksum = hdr.ipv4.checksum + difference;
     }
 
+    // By rows, since a copy would need both fields in containers of one size, and the header has a port beside its class.
+    @hidden
+    action set_queue(class_t class) {
+        hdr.bridge.class = class;
+    }
+
+    @hidden
+    table packet_out_class {
+        key = { hdr.packet_out.class : exact; }
+        actions = { set_queue; }
+        const entries = {
+            1 : set_queue(1);
+            2 : set_queue(2);
+            3 : set_queue(3);
+            4 : set_queue(4);
+            5 : set_queue(5);
+            6 : set_queue(6);
+            7 : set_queue(7);
+        }
+        const default_action = set_queue(0);
+        size = CLASSES;
+    }
+
     apply {
         bool settled = false;
         drop_reason_t reason = drop_reason_t.NONE;
         next_hop_t next_hop = 0;
         group_t group = 0;
 
-        hdr.bridge.arrived_at = ig_intr_md.ingress_port;
         ingress_port.apply(ig_intr_md.ingress_port, hdr.bridge.port_index);
         if (hdr.vlan.isValid()) {
             meta.ether_type = hdr.vlan.ether_type;
@@ -66,7 +88,7 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
         if (hdr.packet_out.isValid() && hdr.packet_out.egress_port != SUBMIT_TO_INGRESS) {
             settled = true;
             ig_tm_md.ucast_egress_port = hdr.packet_out.egress_port;
-            hdr.bridge.class = hdr.packet_out.class;
+            packet_out_class.apply();
         } else if (hdr.bridge.gradient == 1) {
             classify_gradient.apply(hdr.gradient, hdr.bridge.class, hdr.bridge.importance);
         } else {
@@ -98,7 +120,7 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
                     ig_tm_md.ucast_egress_port = CPU_PORT;
                     hdr.bridge.port_index = OTHER_PORTS;
                 } else if (punt_to == punt_t.COPY) {
-                    hdr.bridge.packet_in_reason = packet_in_reason_t.COPIED;
+                    hdr.bridge.copied = 1;
                     ig_tm_md.copy_to_cpu = 1;
                 }
             }

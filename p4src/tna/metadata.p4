@@ -15,19 +15,21 @@ enum bit<8> carried_t {
 }
 
 // What ingress tells egress about a packet, written as it becomes known. Fields that one action writes stand in bytes of
-// their own, since it can bring no more than two fields together in a container; the last two stand as in packet_in_t.
+// their own, since it can bring no more than two fields together in a container; the port stands as in the intrinsic
+// metadata that the parser copies it from.
 header bridge_t {
     carried_t carried;
     importance_t importance;
-    @padding bit<6> pad_flags;
+    @padding bit<5> pad_flags;
+    bit<1> copied;              // for the controller: the packet went its way too
     bit<1> judged;              // 0: packets of the switch and its controller
     bit<1> gradient;            // a gradient header that is whole and agrees with the lengths around it
     @padding bit<5> pad_class;
     class_t class;
     @padding bit<2> pad_index;
     port_index_t port_index;    // of the egress port, of the ingress port until that is known
+    @padding bit<7> pad_port;
     port_t arrived_at;
-    packet_in_reason_t packet_in_reason;
 }
 
 // In front of the copy that a mirror session has cut to its headers.

@@ -24,7 +24,8 @@ parser GradlaneIngressParser(packet_in packet, out headers_t hdr, out ingress_me
         hdr.bridge.gradient = 0;
         hdr.bridge.class = 0;
         hdr.bridge.port_index = OTHER_PORTS;
-        hdr.bridge.packet_in_reason = packet_in_reason_t.SENT;
+        hdr.bridge.copied = 0;
+        hdr.bridge.arrived_at = ig_intr_md.ingress_port;
         meta.checksum_error = false;
         meta.fault = fault_t.NONE;
         meta.ether_type = 0;
