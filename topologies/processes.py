@@ -64,6 +64,15 @@ def go_first(pid: int) -> None:
         Path(f"/proc/{pid}/autogroup").write_text(str(_FIRST))
 
 
+def inside(pid: int) -> list[str]:
+    """Return what to put before a command line to run it in the namespaces of a host's process, at this root folder.
+
+    Not `mnexec -a`, which leaves a chroot for the root of the mount namespace that it enters.
+    """
+    namespaces = (f"--target={pid}", "--net", "--mount", "--root")
+    return ["nsenter", *namespaces, f"--wdns={Path.cwd()}", "--"]
+
+
 def environment(run: int) -> dict[str, str]:
     """Return this process's environment with the mark of a run, for its children."""
     return {**os.environ, RUN_VARIABLE: mark(run)}

@@ -100,7 +100,8 @@ def test_the_state_file_says_how_to_reach_switches_and_hosts(net: MininetFabric)
     assert running.owner.pid == os.getpid()
     assert all(switch.process is not None and switch.process.is_running() for switch in running.switches.values())
     pid = running.hosts["h2"].process.pid
-    shown = subprocess.run(["mnexec", "-a", str(pid), "ip", "-br", "a"], capture_output=True, text=True, check=True)
+    command = [*processes.inside(pid), "ip", "-br", "a"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "10.0.2.1" in shown.stdout
 
 
