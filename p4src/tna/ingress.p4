@@ -49,7 +49,7 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
         hdr.ipv4.checksum = hdr.ipv4.checksum + difference;
     }
 
-    // By rows, since a copy would need both fields in containers of one size, and the header has a port beside its class.
+    // By rows: a copy would need both fields in containers of one size, and in the header a port is beside the class.
     @hidden
     action set_queue(class_t class) {
         hdr.bridge.class = class;
