@@ -10,9 +10,14 @@
 #include "metadata.p4"
 
 control FindFault(inout headers_t hdr, inout ingress_metadata_t meta, in bit<16> parser_error) {
-    bit<16> disagreement = 0;   // between the UDP length and the IP length
+    bit<16> around = 0;         // bytes of the IP packet that the UDP length leaves out; over IPv4 its header
     bit<16> values = 0;         // bytes of values that `count` speaks of
     bit<16> rest = 0;           // of the UDP length without them
+    bool countable = true;
+
+    @hidden
+    action sound() {
+    }
 
     @hidden
     action bad_length() {
@@ -24,41 +29,47 @@ control FindFault(inout headers_t hdr, inout ingress_metadata_t meta, in bit<16>
     @hidden
     table lengths {
         key = {
-            disagreement : ternary;
+            hdr.ipv4.isValid() : exact;
+            countable : exact;
+            around : ternary;
             rest : ternary;
             hdr.gradient.type : ternary;
         }
-        actions = { NoAction; bad_length; }
+        actions = { sound; bad_length; }
         const default_action = bad_length;
         const entries = {
-            (0, UDP_BYTES + GRADIENT_BYTES, _) : NoAction;
-            (0, _, gradient_type_t.START) : NoAction;       // of messages only the length as a whole is known
-            (0, _, 0x4 &&& 0xc) : NoAction;
-            (0, _, gradient_type_t.REPORT) : NoAction;
+            (true, true, IPV4_BYTES, UDP_BYTES + GRADIENT_BYTES, _) : sound;
+            (true, true, IPV4_BYTES, _, gradient_type_t.START) : sound;     // of messages the whole length is known
+            (true, true, IPV4_BYTES, _, 0x4 &&& 0xc) : sound;
+            (true, true, IPV4_BYTES, _, gradient_type_t.REPORT) : sound;
+            (false, true, 0, UDP_BYTES + GRADIENT_BYTES, _) : sound;
+            (false, true, 0, _, gradient_type_t.START) : sound;
+            (false, true, 0, _, 0x4 &&& 0xc) : sound;
+            (false, true, 0, _, gradient_type_t.REPORT) : sound;
         }
-        size = 4;
+        size = 8;
     }
 
     apply {
-        if (hdr.bridge.gradient == 1) {
+        if (meta.checksum_error) {
+            meta.fault = fault_t.BAD_CHECKSUM;
+        } else if (hdr.bridge.gradient == 1) {
             if (hdr.ipv4.isValid()) {
-                disagreement = hdr.ipv4.total_length - IPV4_BYTES;
+                around = hdr.ipv4.total_length - hdr.udp.length;
             } else {
-                disagreement = hdr.ipv6.payload_length;
+                around = hdr.ipv6.payload_length - hdr.udp.length;
             }
-            disagreement = disagreement - hdr.udp.length;
-
             if (hdr.gradient.type == gradient_type_t.DATA) {
                 // A count that needs more than 16 bits for its bytes is more than any frame carries.
                 if (hdr.gradient.count[15:14] != 0) {
-                    disagreement = 1;
+                    countable = false;
                 } else if (hdr.gradient.data_type == data_type_t.FLOAT32) {
                     values = hdr.gradient.count << 2;
                 } else if (hdr.gradient.data_type == data_type_t.FLOAT16
                            || hdr.gradient.data_type == data_type_t.BFLOAT16) {
                     values = hdr.gradient.count << 1;
                 } else {
-                    disagreement = 1;
+                    countable = false;
                 }
             }
             rest = hdr.udp.length - values;
@@ -75,10 +86,6 @@ control FindFault(inout headers_t hdr, inout ingress_metadata_t meta, in bit<16>
             } else {
                 meta.fault = fault_t.TRUNCATED_OTHER;
             }
-        }
-
-        if (meta.checksum_error) {
-            meta.fault = fault_t.BAD_CHECKSUM;
         }
     }
 }

@@ -72,8 +72,14 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
         size = CLASSES;
     }
 
+    // A stage of Tofino sees what the stages before it wrote, and there are twelve. So what depends on the frame alone is
+    // looked up first, for every packet, and each step notes a reason of its own; the first of them counts.
     apply {
         bool settled = false;
+        drop_reason_t malformed = drop_reason_t.NONE;
+        drop_reason_t policy = drop_reason_t.NONE;
+        drop_reason_t routing = drop_reason_t.NONE;
+        drop_reason_t expired = drop_reason_t.NONE;
         drop_reason_t reason = drop_reason_t.NONE;
         next_hop_t next_hop = 0;
         group_t group = 0;
@@ -84,7 +90,15 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
         } else {
             meta.ether_type = hdr.ethernet.ether_type;
         }
+        if (hdr.ipv4.isValid()) {
+            route_ipv4.apply(hdr.ipv4.destination, next_hop, group, routing);
+        } else if (hdr.ipv6.isValid()) {
+            route_ipv6.apply(hdr.ipv6.destination, next_hop, group, routing);
+        } else {
+            routing = drop_reason_t.NO_ROUTE;
+        }
         find_fault.apply(hdr, meta, ig_prsr_md.parser_err);
+
         if (hdr.packet_out.isValid() && hdr.packet_out.egress_port != SUBMIT_TO_INGRESS) {
             settled = true;
             ig_tm_md.ucast_egress_port = hdr.packet_out.egress_port;
@@ -104,17 +118,20 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
 
         if (meta.fault != fault_t.NONE) {
             count_fault.apply(meta.fault);
-            parser_fault.apply(meta.fault, reason);
+            parser_fault.apply(meta.fault, malformed);
+        }
+        if (group != 0) {
+            spray.apply(hdr, meta, group, next_hop, routing);
         }
 
-        if (!hdr.packet_out.isValid() && reason == drop_reason_t.NONE) {
+        if (!hdr.packet_out.isValid() && malformed == drop_reason_t.NONE) {
             if (hdr.arp.isValid()) {
                 arp_reply.apply(hdr.ethernet, hdr.arp, settled);
                 ig_tm_md.ucast_egress_port = ig_intr_md.ingress_port;
             }
             if (!settled) {
                 punt_t punt_to;
-                punt.apply(meta.ether_type, meta.protocol, punt_to, reason);
+                punt.apply(meta.ether_type, meta.protocol, punt_to, policy);
                 if (punt_to == punt_t.SEND) {
                     settled = true;
                     ig_tm_md.ucast_egress_port = CPU_PORT;
@@ -126,36 +143,36 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
             }
         }
 
-        if (!settled && reason == drop_reason_t.NONE) {
+        if (settled) {
+            hdr.bridge.judged = 0;
+        } else if (malformed == drop_reason_t.NONE && policy == drop_reason_t.NONE) {
             if (hdr.ipv4.isValid()) {
-                route_ipv4.apply(hdr.ipv4.destination, next_hop, group, reason);
-            } else if (hdr.ipv6.isValid()) {
-                route_ipv6.apply(hdr.ipv6.destination, next_hop, group, reason);
-            } else {
-                reason = drop_reason_t.NO_ROUTE;
-            }
-            if (group != 0) {
-                spray.apply(hdr, meta, group, next_hop, reason);
-            }
-            if (reason == drop_reason_t.NONE) {
-                next_hop_of.apply(next_hop, hdr.ethernet, ig_tm_md.ucast_egress_port, hdr.bridge.port_index, reason);
-                if (hdr.ipv4.isValid()) {
-                    count_down_ttl.apply(hdr.ipv4.ttl, reason);
-                    if (hdr.ipv4.ihl != IHL_WITHOUT_OPTIONS) {
-                        if (hdr.ipv4.checksum[15:8] == 0xff) {
-                            add_to_checksum(0x0101);
-                        } else {
-                            add_to_checksum(0x0100);
-                        }
+                count_down_ttl.apply(hdr.ipv4.ttl, expired);
+                if (hdr.ipv4.ihl != IHL_WITHOUT_OPTIONS) {
+                    if (hdr.ipv4.checksum[15:8] == 0xff) {
+                        add_to_checksum(0x0101);
+                    } else {
+                        add_to_checksum(0x0100);
                     }
-                } else {
-                    count_down_hop_limit.apply(hdr.ipv6.hop_limit, reason);
                 }
+            } else if (hdr.ipv6.isValid()) {
+                count_down_hop_limit.apply(hdr.ipv6.hop_limit, expired);
+            }
+            if (routing == drop_reason_t.NONE) {
+                next_hop_of.apply(next_hop, hdr.ethernet, ig_tm_md.ucast_egress_port, hdr.bridge.port_index, routing);
             }
         }
 
-        if (settled) {
-            hdr.bridge.judged = 0;
+        if (malformed != drop_reason_t.NONE) {
+            reason = malformed;
+        } else if (policy != drop_reason_t.NONE) {
+            reason = policy;
+        } else if (!settled) {
+            if (routing != drop_reason_t.NONE) {
+                reason = routing;
+            } else {
+                reason = expired;
+            }
         }
         if (reason == drop_reason_t.NONE) {
             importance_color.apply(hdr.bridge.class, hdr.bridge.importance, ig_tm_md.packet_color);
