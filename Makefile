@@ -59,7 +59,7 @@ lint: setup ## check style, types, import directions and C warnings
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
 	@.venv/bin/lint-imports
-	@$(PYTHON) -m softswitch.build --check-warnings
+	@$(PYTHON) scripts/c_warnings.py
 
 clean: ## remove everything that was built or logged; keep the virtual environment
 	@$(ROOT) rm -rf build logs pcaps .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
