@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""What `make run` does: `python -m gradlane.run --topology leaf_spine --policy dlcp --target softswitch`.
+"""What `make run` does: `python -m gradlane --topology leaf_spine --policy dlcp --target softswitch`.
 
 Starts the fabric, installs the policy, sends a recorded training job over it from four workers to one server, faster
 than the server's link, shows what the fabric did with it, trains live with the same hosts over the transport, and opens
@@ -243,7 +243,7 @@ def verbs(state_path: Path) -> dict[str, Callable[[str], None]]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns its exit code. A user's mistake prints one line."""
-    parser = argparse.ArgumentParser(prog="python -m gradlane.run", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m gradlane", description=__doc__)
     parser.add_argument("--topology", default="leaf_spine", help="name of a topology, or the path of its YAML file")
     parser.add_argument("--policy", default="dlcp", help="name of a policy, or the path of its YAML file")
     parser.add_argument("--target", default="softswitch", help="what runs the switches: softswitch, bmv2")
@@ -261,7 +261,3 @@ def main(arguments: list[str] | None = None) -> int:
         print("stopped", file=sys.stderr)
         return 130
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

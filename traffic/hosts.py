@@ -41,7 +41,7 @@ def site_of(running: RunningFabric, name: str) -> Site:
     host = fabric.host(name)
     return Site(
         name=name,
-        enter=("mnexec", "-a", str(running.hosts[name].process.pid)),
+        enter=tuple(processes.inside(running.hosts[name].process.pid)),
         interface=fabric.interface(name, 0),
         station=Station(host.mac, fabric.switch(host.switch).mac, host.ipv4, host.ipv6),
         environment=processes.environment(running.run),

@@ -59,6 +59,16 @@ class Outcome:
     """Bytes of a frame beside its row."""
 
 
+def seconds_per_round(streams: list[Stream], timing: Timing) -> float:
+    """Return how long the slowest sender needs for a round, the pause behind it included."""
+    overhead = _overhead(streams, timing)
+    return max(8 * stream.bytes_per_round(overhead) / timing.rate for stream in streams) + timing.pause
+
+
+def _overhead(streams: list[Stream], timing: Timing) -> int:
+    return FRAME_OVERHEAD[6 if timing.ipv6 else 4] if streams[0].gradient else 0
+
+
 def run(
     sources: list[tuple[Site, Stream]], sink: Site, timing: Timing, check: Callable[[], None] = lambda: None
 ) -> Outcome:
@@ -79,8 +89,7 @@ def run(
         address = sink.station.ipv6 if timing.ipv6 else sink.station.ipv4
         expected = ReceiverSettings(folders, timing.rounds, str(folder / "arrivals.npy"), address, sink.interface)
         receiver = stack.enter_context(_end("receiver", sink, expected))
-        overhead = FRAME_OVERHEAD[6 if timing.ipv6 else 4] if streams[0].gradient else 0
-        round_seconds = max(8 * stream.bytes_per_round(overhead) / timing.rate for stream in streams) + timing.pause
+        round_seconds = seconds_per_round(streams, timing)
         senders = [
             stack.enter_context(
                 _end(
@@ -111,7 +120,9 @@ def run(
         sent = [SenderReport(**json.loads(sender.expect_line(patience, check))) for sender in senders]
         receiver.hang_up()
         received = ReceiverReport(**json.loads(receiver.expect_line(START_SECONDS)))
-        return Outcome(streams, sent, received, np.load(folder / "arrivals.npy"), timing.rounds, overhead)
+        return Outcome(
+            streams, sent, received, np.load(folder / "arrivals.npy"), timing.rounds, _overhead(streams, timing)
+        )
 
 
 def _end(kind: str, site: Site, settings: SenderSettings | ReceiverSettings) -> End:
