@@ -98,6 +98,15 @@ def ask(
 
 
 def collect(agents: Mapping[Key, Agent], seconds: float, check: Callable[[], None]) -> dict[Key, Answer]:
-    """Return what all agents answer within so many seconds. Raises FailureError for the first that fails."""
+    """Return what all agents answer within so many seconds. Raises FailureError, once all have, if any failed."""
     deadline = time.monotonic() + seconds
-    return {key: agent.answer(deadline, check) for key, agent in agents.items()}
+    answers: dict[Key, Answer] = {}
+    failures: list[FailureError] = []
+    for key, agent in agents.items():
+        try:
+            answers[key] = agent.answer(deadline, check)
+        except FailureError as failure:
+            failures.append(failure)
+    if failures:
+        raise failures[0]
+    return answers

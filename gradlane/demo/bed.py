@@ -73,6 +73,8 @@ class Bed:
         self.workers: dict[int, Agent] = {}
         self.servers: dict[int, Agent] = {}
         self.others: dict[str, Agent] = {}
+        self._pipeline = Pipeline.load()
+        self._controller: Controller
 
     def __enter__(self) -> Bed:
         with ExitStack() as stack:
@@ -151,8 +153,9 @@ class Bed:
 
     def close(self) -> list[Answer]:
         """Close the exchange everywhere; returns the servers' answers."""
+        served = ask(self.servers, "close", START_SECONDS, self.check)
         ask(self.workers, "close", START_SECONDS, self.check)
-        return list(ask(self.servers, "close", START_SECONDS, self.check).values())
+        return list(served.values())
 
     def forget(self, track: str) -> None:
         """Drop a track."""
@@ -168,7 +171,6 @@ class Bed:
         core.load()
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-demo-")))
         data.save(folder)
-        self._pipeline = Pipeline.load()
         stack.enter_context(self._net)
         roles = self.roles
         count = len(roles.workers)
@@ -179,8 +181,8 @@ class Bed:
         self.workers = {rank: start("worker", name, rank) for rank, name in enumerate(roles.workers)}
         self.servers = {number: start("server", name, number) for number, name in enumerate(roles.servers)}
         self.others = {host.name: start("background", host.name, 0) for host in self._net.fabric.hosts}
-        for agents in (self.workers, self.servers, self.others):
-            collect(agents, START_SECONDS, self._net.check)
+        everybody = [*self.workers.values(), *self.servers.values(), *self.others.values()]
+        collect(dict(enumerate(everybody)), START_SECONDS, self._net.check)
         self.draw(0)
 
     def _inside(self, host: str, *command: str) -> None:
