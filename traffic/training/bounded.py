@@ -43,6 +43,9 @@ class BoundedSettings:
     """Share of a worker's gradient that may be missing; of what servers send back, nothing may."""
     by_priority: bool = False
     """Front layers first; else as they come."""
+    initial_rate: float = 20e6
+    least_rate: float = 1e6
+    target_delay: float = 0.003
 
     @property
     def priority(self) -> int | None:
@@ -52,7 +55,11 @@ class BoundedSettings:
     def endpoint(self, address: str, protected_share: float) -> SocketEndpoint:
         """Open an endpoint. Raises FailureError if its port is taken."""
         return SocketEndpoint(
-            address, settings=Settings(rate=RateSettings(line=self.line_rate), protected_share=protected_share)
+            address,
+            settings=Settings(
+                rate=RateSettings(line=self.line_rate, initial=self.initial_rate, least=self.least_rate, target_delay=int(self.target_delay*1e9)),
+                protected_share=protected_share,
+            ),
         )
 
 
