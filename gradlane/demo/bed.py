@@ -153,9 +153,9 @@ class Bed:
 
     def close(self) -> list[Answer]:
         """Close the exchange everywhere; returns the servers' answers."""
-        served = ask(self.servers, "close", START_SECONDS, self.check)
-        ask(self.workers, "close", START_SECONDS, self.check)
-        return list(served.values())
+        everybody = {**self.workers, **{-1 - number: server for number, server in self.servers.items()}}
+        answers = ask(everybody, "close", START_SECONDS, self.check)
+        return [answers[-1 - number] for number in self.servers]
 
     def forget(self, track: str) -> None:
         """Drop a track."""

@@ -61,7 +61,10 @@ class Worker:
         if track not in self._tracks:
             recipe = RECIPES[model]
             batches = self._data.batches(self._place.number, self._place.workers, recipe.batch, seed)
-            self._tracks[track] = model, GatedTraining(recipe.build(seed), batches, recipe.learning_rate)
+            self._tracks[track] = (
+                model,
+                GatedTraining(recipe.build(seed), batches, recipe.learning_rate, recipe.momentum),
+            )
         self._model, self._training = self._tracks[track]
         self._exchange = Wiring.from_dict(wiring).worker(self._place.number, self._training.network.parameters)
         return {"rounds": self._training.rounds}

@@ -75,11 +75,13 @@ class Connections:
     """All connections of a host, run by one thread.
 
     `source` says where a frame's values go, `taker` is told when they are there; both run in the thread. `failed` is
-    told of the first connection that breaks.
+    told of the first connection that breaks, or that ends between frames unless peers `may_leave`.
     """
 
-    def __init__(self, source: Source, taker: Taker, failed: Callable[[Exception], None]) -> None:
-        self._source, self._taker, self._failed = source, taker, failed
+    def __init__(
+        self, source: Source, taker: Taker, failed: Callable[[Exception], None], *, may_leave: bool = False
+    ) -> None:
+        self._source, self._taker, self._failed, self._may_leave = source, taker, failed, may_leave
         self._selector = selectors.DefaultSelector()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._selector.register(self._wake, selectors.EVENT_READ, None)
@@ -194,6 +196,11 @@ class Connections:
 
     def _read_header(self, connection: _Connection) -> None:
         got = connection.socket.recv_into(memoryview(connection.head)[connection.filled :])
+        if not got and self._may_leave and not connection.filled and not connection.out:
+            self._selector.unregister(connection.socket)
+            connection.peer.connections.remove(connection)
+            connection.socket.close()
+            return
         if not got:
             raise ConnectionError(f"{connection.peer.name} closed a connection")
         connection.filled += got

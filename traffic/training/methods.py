@@ -9,20 +9,22 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from traffic.model import Parameter
-from traffic.training.bounded import BoundedServer, BoundedSettings, BoundedWorker
+from traffic.training.collective import CollectiveServer, CollectiveSettings, CollectiveWorker
 from traffic.training.exchange import Exchange
 from traffic.training.gloo import GlooSettings, GlooWorker
 from traffic.training.pieces import cut
 from traffic.training.tcp import TcpServer, TcpSettings, TcpWorker
 
-Kind = TcpSettings | BoundedSettings | GlooSettings
-KINDS: dict[str, type[Kind]] = {"tcp": TcpSettings, "bounded": BoundedSettings, "gloo": GlooSettings}
+Kind = TcpSettings | CollectiveSettings | GlooSettings
+KINDS: dict[str, type[Kind]] = {"tcp": TcpSettings, "collective": CollectiveSettings, "gloo": GlooSettings}
 
 
 class ServerEnd(Protocol):
     """A parameter server that runs."""
 
-    error: Exception | None
+    @property
+    def error(self) -> Exception | None:
+        """What went wrong, if anything did."""
 
     def close(self) -> None:
         """End connections and threads."""
@@ -58,13 +60,15 @@ class Wiring:
     def worker(self, rank: int, parameters: Sequence[Parameter]) -> Exchange:
         """Open a worker's end. Raises OSError or FailureError."""
         sizes = [parameter.size for parameter in parameters]
-        pieces = cut(parameters, max(len(self.servers), 1), self.largest_piece)
+        # The communicator deals out a piece to all servers by itself.
+        shares = 1 if isinstance(self.kind, CollectiveSettings) else max(len(self.servers), 1)
+        pieces = cut(parameters, shares, self.largest_piece)
         address = self.workers[rank]
         match self.kind:
             case TcpSettings():
                 return TcpWorker(self.kind, rank, address, self.servers, sizes, pieces)
-            case BoundedSettings():
-                return BoundedWorker(self.kind, rank, address, self.servers, sizes, pieces)
+            case CollectiveSettings():
+                return CollectiveWorker(self.kind, self.kind.job(self.workers, self.servers), rank, pieces)
             case GlooSettings():
                 return GlooWorker(self.kind, rank, address, self.workers, sizes)
 
@@ -74,7 +78,6 @@ class Wiring:
         match self.kind:
             case TcpSettings():
                 return TcpServer(self.kind, self.servers[number], len(self.workers), pieces)
-            case BoundedSettings():
-                mine = [piece for piece in pieces if piece.server == number]
-                return BoundedServer(self.kind, self.servers[number], self.workers, mine)
+            case CollectiveSettings():
+                return CollectiveServer(self.kind.job(self.workers, self.servers), number)
         raise ValueError("an all-reduce has no servers")

@@ -92,7 +92,7 @@ class Convolution:
 
 
 class Network:
-    """Layers from front to back, with softmax cross-entropy at the end."""
+    """Layers from front to back, with softmax cross-entropy at the end. A layer's parameters are one flat tensor."""
 
     def __init__(self, layers: Sequence[Layer], input_shape: tuple[int, ...]) -> None:
         """Number the tensors from the front."""
@@ -100,14 +100,16 @@ class Network:
         self.input_shape = input_shape
         self.parameters: list[Parameter] = []
         self.values: list[Floats] = []
-        self.tensors: list[list[int]] = []
-        """The numbers of each layer's tensors."""
+        """Flat; the layers' own values are views of them."""
         for number, layer in enumerate(self.layers):
-            self.tensors.append([])
-            for kind, value in zip(("weights", "bias"), layer.values, strict=True):
-                self.tensors[-1].append(len(self.values))
-                self.parameters.append(Parameter(len(self.values), number, f"{kind}{number}", value.shape))
-                self.values.append(value)
+            flat = np.concatenate([value.reshape(-1) for value in layer.values])
+            bounds = np.cumsum([0, *(value.size for value in layer.values)])
+            layer.values = [
+                flat[first:end].reshape(value.shape)
+                for value, (first, end) in zip(layer.values, pairwise(bounds), strict=True)
+            ]
+            self.parameters.append(Parameter(number, number, f"layer{number}", flat.shape))
+            self.values.append(flat)
 
     def forward(self, inputs: Floats) -> Floats:
         """Return the logits of samples, shape (samples, labels)."""
@@ -139,9 +141,10 @@ class Recipe:
     widths: tuple[int, ...]
     """Of the fully connected layers, after the filters."""
     filters: tuple[int, ...] = ()
-    batch: int = 64
+    batch: int = 128
     """Samples of each worker a round."""
-    learning_rate: float = 0.3
+    learning_rate: float = 0.15
+    momentum: float = 0.8
     targets: tuple[float, ...] = (0.90, 0.92)
     """Accuracies that the training is timed to."""
     declared: bool = False
@@ -164,7 +167,7 @@ class Recipe:
 
 RECIPES = {
     "mlp": Recipe((784, 256, 256, 10)),
-    "cnn": Recipe((128, 10), filters=(8, 16), batch=32, learning_rate=0.15),
-    "deep": Recipe((784, 48, *(192,) * 8, 10), learning_rate=0.1, declared=True),
+    "cnn": Recipe((128, 10), filters=(8, 16), batch=32, learning_rate=0.1),
+    "deep": Recipe((784, 48, *(192,) * 8, 10), learning_rate=0.05, declared=True),
 }
 """`mlp`: 1.08 MB of gradients. `cnn`: two convolutions, 0.41 MB. `deep`: seven equal layers in a row and three more."""

@@ -24,15 +24,18 @@ FORWARD_SHARE = 1 / 3
 class GatedTraining:
     """One worker's replica, and the rounds that it has done."""
 
-    def __init__(self, network: Network, batches: Iterator[tuple[Floats, Labels]], rate: float) -> None:
+    def __init__(
+        self, network: Network, batches: Iterator[tuple[Floats, Labels]], rate: float, momentum: float
+    ) -> None:
         self.network = network
         self.rounds = 0
         self._sent = 0
         """Rounds sent through the current exchange."""
         self._batches = batches
-        self._rate = np.float32(rate)
+        self._rate, self._momentum = np.float32(rate), np.float32(momentum)
+        self._velocity = [np.zeros_like(value) for value in network.values]
         self._pending: set[int] = set()
-        """Tensors whose aggregate of the last round was not applied yet."""
+        """Layers whose mean gradient of the last round was not applied yet."""
 
     def run(self, exchange: Exchange, compute: float = 0.0) -> float:
         """Do one round and return the loss; `compute` is the declared seconds of computing, 0 for what numpy takes.
@@ -51,10 +54,8 @@ class GatedTraining:
         for number in reversed(range(len(network.layers))):
             with _Taking(share * (1 - FORWARD_SHARE)):
                 gradients, error = network.layers[number].backward(error)
-            for tensor, gradient in zip(reversed(network.tensors[number]), reversed(gradients), strict=True):
-                self._pending.add(tensor)
-                flat = np.ascontiguousarray(gradient, np.float32).reshape(-1)
-                exchange.send(self._sent, tensor, flat)
+            self._pending.add(number)
+            exchange.send(self._sent, number, np.concatenate([gradient.reshape(-1) for gradient in gradients]))
         self.rounds += 1
         self._sent += 1
         return loss
@@ -66,12 +67,14 @@ class GatedTraining:
         self._sent = 0
 
     def _update(self, layer: int, exchange: Exchange) -> None:
-        for tensor in self.network.tensors[layer]:
-            if tensor in self._pending:
-                mean = exchange.wait(tensor)
-                self._pending.discard(tensor)
-                value = self.network.values[tensor]
-                value -= self._rate * mean.reshape(value.shape)
+        """Wait for a layer's mean gradient, if one is to come, and step (heavy-ball momentum)."""
+        if layer in self._pending:
+            mean = exchange.wait(layer)
+            self._pending.discard(layer)
+            velocity, value = self._velocity[layer], self.network.values[layer]
+            velocity *= self._momentum
+            velocity += mean
+            value -= self._rate * velocity
 
 
 class _Taking:

@@ -119,7 +119,7 @@ class TcpServer:
         self._chosen: dict[int, NDArray[np.bool_]] = defaultdict(lambda: np.zeros(1, np.bool_))
         """By piece, the blocks that any worker has sent this round."""
         self.error: Exception | None = None
-        self._connections = Connections(self._place, self._take, self._failed)
+        self._connections = Connections(self._place, self._take, self._failed, may_leave=True)
         self._listener = socket.create_server((address, settings.port), backlog=64)
         self._listener.settimeout(ACCEPT_SECONDS)
         self._thread = threading.Thread(target=self._accept, name="accept", daemon=True)

@@ -85,6 +85,13 @@ uint32_t outbound_next(struct outbound *message, struct pacer *pacer, uint64_t n
 void outbound_copy(const struct outbound *message, const uint32_t *indices, uint32_t count, uint8_t *frames,
                    uint32_t stride, uint32_t *lengths);
 
+/* The host's own link: no burst leaves before the former ones have. What would stand in the network card's queue would
+ * delay control messages and whatever is more urgent. */
+struct line {
+    double rate;                 /* bits of whole frames per second */
+    double free_ns;              /* when the bursts until now have left */
+};
+
 /* One peer's turn at the socket. */
 struct turn {
     struct outbound *message;
@@ -94,9 +101,10 @@ struct turn {
 };
 
 /* Send bursts of the messages, the peer that is due first before others, until `until` ns (CLOCK_MONOTONIC), until
- * nothing is left, or until something can be read from `fd` or `wake_fd`. `segment` 1: hand a burst to the kernel as one datagram to be cut (UDP_SEGMENT); becomes 0 where it
- * refuses. Returns packets sent, or a negative errno. */
-int64_t datagrams_send(int fd, int wake_fd, struct turn *turns, uint32_t count, uint64_t until, int *segment);
+ * nothing is left, or until something can be read from `fd` or `wake_fd`. `segment` 1: hand a burst to the kernel as
+ * one datagram to be cut (UDP_SEGMENT); becomes 0 where it refuses. Returns packets sent, or a negative errno. */
+int64_t datagrams_send(int fd, int wake_fd, struct turn *turns, uint32_t count, struct line *line, uint64_t until,
+                       int *segment);
 
 /* Packets that are not for the core: control messages and data of unknown messages. */
 struct rows {

@@ -29,7 +29,10 @@
 #define MAX_MESSAGES 64
 #define BUFFER_BYTES 65536
 #define CONTROL_BYTES 128
-#define BUSY_NS 500000          /* how long to send without a look at what came */
+#define LOOK_NS 500000          /* how long to send without a look at what came */
+#define GATHER_NS 1000000       /* how long to take packets of known messages before Python hears of them */
+#define PAUSE_NS 250000         /* between two looks meanwhile: a wake-up for each packet would cost more than it */
+#define LINE_SLACK_NS 1e6
 #define OLDEST_ARRIVAL 1000000000
 
 uint64_t datagrams_now(void)
@@ -162,16 +165,26 @@ static int is_empty(const struct outbound *message)
     return message->again_next >= message->again_count && message->fresh_next >= message->fresh_count;
 }
 
-/* Wait until `ns`, or until something can be read; returns whether it can. */
-static int readable_before(int fd, int wake_fd, uint64_t now, uint64_t ns)
+/* Wait so long, or until the wake-up call can be read, or the socket (unless `fd` is -1); returns whether one can. */
+static int readable_within(int fd, int wake_fd, uint64_t ns)
 {
     struct pollfd ready[2] = {{.fd = fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
-    uint64_t left = ns > now ? ns - now : 0;
-    struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+    struct timespec timeout = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
     return ppoll(ready, 2, &timeout, NULL) > 0;
 }
 
-int64_t datagrams_send(int fd, int wake_fd, struct turn *turns, uint32_t count, uint64_t until, int *segment)
+/* Note that a burst leaves: the link is busy for as long as it takes. What was missed in the last ms is made up for. */
+static void occupy(struct line *line, const struct pacer *pacer, const struct burst *burst, uint64_t now)
+{
+    double bits = 0;
+    for (uint32_t i = 0; i < burst->count; i++)
+        bits += 8.0 * (pacer->overhead + GRADIENT_BYTES + burst->parts[2 * i + 1].iov_len);
+    double since = (double)now - LINE_SLACK_NS;
+    line->free_ns = (line->free_ns > since ? line->free_ns : since) + bits * 1e9 / line->rate;
+}
+
+int64_t datagrams_send(int fd, int wake_fd, struct turn *turns, uint32_t count, struct line *line, uint64_t until,
+                       int *segment)
 {
     int64_t sent = 0;
     uint64_t now = datagrams_now(), looked = now;
@@ -180,18 +193,29 @@ int64_t datagrams_send(int fd, int wake_fd, struct turn *turns, uint32_t count, 
         for (uint32_t i = 0; i < count; i++)
             if (!is_empty(turns[i].message) && (!first || turns[i].pacer->due_ns < first->pacer->due_ns))
                 first = &turns[i];
-        if (!first || now >= until || first->pacer->due_ns > (double)until)
+        if (!first || now >= until)
             return sent;
-        uint64_t due = (uint64_t)first->pacer->due_ns;
-        if (due > now || now - looked > BUSY_NS) {
-            if (readable_before(fd, wake_fd, now, due))
+        uint64_t due = (uint64_t)(first->pacer->due_ns > line->free_ns ? first->pacer->due_ns : line->free_ns);
+        if (due > until)
+            return sent;
+        if (now < due || now - looked > LOOK_NS) {
+            uint64_t next = looked + LOOK_NS;
+            if (now < next && readable_within(-1, wake_fd, (due < next ? due : next) - now))
                 return sent;
-            looked = now = datagrams_now();
+            now = datagrams_now();
+            if (now >= next) {
+                if (readable_within(fd, wake_fd, due > now ? due - now : 0))
+                    return sent;
+                looked = now = datagrams_now();
+            }
+            if (now < due)
+                continue;
         }
         uint32_t indices[MAX_BURST];
         uint32_t chosen = outbound_next(first->message, first->pacer, now, indices);
         struct burst burst;
         gather(first->message, indices, chosen, &burst);
+        occupy(line, first->pacer, &burst, now);
         int error = send_burst(fd, first, &burst, segment);
         if (error)
             return error;
@@ -246,8 +270,8 @@ static void read_control(struct msghdr *message, uint8_t *ecn, uint32_t *segment
     }
 }
 
-int32_t datagrams_receive(int fd, int wake_fd, struct core *core, struct reception *reception, struct rows *rows,
-                          int64_t timeout_ns)
+/* Take what is there, give it to the core, and copy the rest into rows. Returns how many, or a negative errno. */
+static int32_t take(int fd, struct core *core, struct reception *reception, struct rows *rows)
 {
     struct mmsghdr messages[MAX_MESSAGES];
     struct iovec buffers[MAX_MESSAGES];
@@ -257,17 +281,6 @@ int32_t datagrams_receive(int fd, int wake_fd, struct core *core, struct recepti
         char bytes[CONTROL_BYTES];
     } controls[MAX_MESSAGES];
     uint32_t wanted = reception->messages < MAX_MESSAGES ? reception->messages : MAX_MESSAGES;
-
-    struct pollfd ready[2] = {{.fd = fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
-    struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
-    int woken = ppoll(ready, 2, &timeout, NULL);
-    if (woken <= 0)
-        return woken == 0 || errno == EINTR ? 0 : -errno;
-    uint64_t discarded;
-    if (ready[1].revents && read(wake_fd, &discarded, sizeof discarded) < 0 && errno != EAGAIN)
-        return -errno;
-    if (!ready[0].revents)
-        return 0;
     for (uint32_t i = 0; i < wanted; i++) {
         buffers[i] = (struct iovec){reception->buffers + (uint64_t)i * BUFFER_BYTES, BUFFER_BYTES};
         messages[i] = (struct mmsghdr){.msg_hdr = {.msg_name = &names[i], .msg_namelen = sizeof names[i],
@@ -304,4 +317,44 @@ int32_t datagrams_receive(int fd, int wake_fd, struct core *core, struct recepti
         } while (bytes);
     }
     return taken;
+}
+
+/* Whether a message of which packets came has all of them: there is no reason to wait for more. */
+static int is_whole(const struct core *core)
+{
+    for (uint32_t i = 0; i < core->touched_count; i++)
+        if (core->touched[i]->arrived_packets == core->touched[i]->packets)
+            return 1;
+    return 0;
+}
+
+int32_t datagrams_receive(int fd, int wake_fd, struct core *core, struct reception *reception, struct rows *rows,
+                          int64_t timeout_ns)
+{
+    struct pollfd ready[2] = {{.fd = fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
+    struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
+    uint64_t until = datagrams_now() + (uint64_t)timeout_ns;
+    int woken = ppoll(ready, 2, &timeout, NULL);
+    if (woken <= 0)
+        return woken == 0 || errno == EINTR ? 0 : -errno;
+    uint64_t discarded;
+    if (ready[1].revents && read(wake_fd, &discarded, sizeof discarded) < 0 && errno != EAGAIN)
+        return -errno;
+    if (!ready[0].revents)
+        return 0;
+    uint64_t now = datagrams_now();
+    if (until > now + GATHER_NS)
+        until = now + GATHER_NS;
+    int32_t all = 0;
+    for (;;) {
+        int32_t taken = take(fd, core, reception, rows);
+        if (taken < 0)
+            return taken;
+        all += taken;
+        now = datagrams_now();
+        if (rows->count || ready[1].revents || is_whole(core) || now + PAUSE_NS > until)
+            return all;
+        if ((uint32_t)taken < reception->messages && readable_within(-1, wake_fd, PAUSE_NS))
+            return all;
+    }
 }

@@ -27,7 +27,6 @@ from traffic.wire import VALUE_BYTES, DataType, GradientType
 if TYPE_CHECKING:
     from traffic.transport.endpoint import Peer
 
-LEAST_FEEDBACK, MOST_FEEDBACK = 2 * MILLISECOND, 10 * MILLISECOND
 UNMEASURED_TRIP = 20 * MILLISECOND
 LEAST_WINDOW = MILLISECOND
 
@@ -385,7 +384,8 @@ class Receiving:
 
     def _feedback_interval(self) -> int:
         assert self._opening is not None
-        return min(max(self._opening.round_trip_us * 500, LEAST_FEEDBACK), MOST_FEEDBACK)
+        least, most = self.peer.settings.feedback
+        return min(max(self._opening.round_trip_us * 500, least), most)
 
     def _feedback(self, status: Status, now: int) -> Feedback:
         if self._message is None or not self._message.struct.seen:

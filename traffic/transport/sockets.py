@@ -81,6 +81,8 @@ class SocketEndpoint:
             setattr(self._rows, name, self._ffi.from_buffer(of, array, require_writable=True))
         self._turns = self._ffi.new("struct turn[]", MAX_TURNS)
         self._segment = self._ffi.new("int *", 1)
+        self._line = self._ffi.new("struct line *")
+        self._line.rate = self.endpoint.settings.rate.line
         self._thread = threading.Thread(target=self._run, name=f"transport {address}", daemon=True)
         self._thread.start()
 
@@ -220,7 +222,7 @@ class SocketEndpoint:
         if (due := endpoint.due()) is not None:
             wait = min(wait, due - now)
         for turn in turns:
-            wait = min(wait, int(turn.peer.pacer.due_ns) - now)
+            wait = min(wait, int(max(turn.peer.pacer.due_ns, self._line.free_ns)) - now)
         self._take(0 if self._calls else max(wait, 0))
 
     def _transmit(self, turns: list[Sending]) -> list[Sending]:
@@ -236,8 +238,7 @@ class SocketEndpoint:
         until = self.now() + SLICE
         if (due := self.endpoint.due()) is not None:
             until = min(until, due)
-        sent = self._library.datagrams_send(fd, self._wake, self._turns, len(turns), until, self._segment)
-        _check(sent)
+        _check(self._library.datagrams_send(fd, self._wake, self._turns, len(turns), self._line, until, self._segment))
         now = self.now()
         for sending in turns:
             sending.transmitted(now)
