@@ -229,6 +229,8 @@ class Receiving:
         )
         self.peer.core.add(self.key, self._message)
         self._weight, self._data_type, self._opening = control.weight, data_type, opening
+        self._message.struct.enough_values = opening.values - (self._allowed() if self._expected.eager else 0)
+        self._message.struct.enough_protected = opening.protected
         self._finish_sent, self._finish_ns, self._asked_for = 0, None, None
         self._written_off = 0
         self.state, self._fed_back = State.OPEN, now
