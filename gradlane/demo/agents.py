@@ -48,6 +48,11 @@ class Agent:
             raise FailureError(f"cannot start the {self.name}: {command[0]}: {error.strerror}") from None
         processes.go_first(self._process.pid)  # a late end makes congestion that is the machine's, not the fabric's
 
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
+
     def __enter__(self) -> Agent:
         return self
 
