@@ -16,7 +16,7 @@ ROOT   := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,CI,GRADLANE_
 OWN    := $(if $(filter 0,$(shell id -u)),true,sudo chown -R $(shell id -u):$(shell id -g) build)
 PYTEST := $(PYTHON) -m pytest
 
-.PHONY: help setup run stop test test-unit test-long bench p4 lint clean
+.PHONY: help setup run stop test test-unit test-long test-frameworks bench p4 lint clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets and variables
@@ -45,6 +45,10 @@ test-unit: setup ## run the tests that need no root
 
 test-long: setup ## run the long form of the suites (conformance, fuzzing)
 	@mkdir -p build; $(ROOT) $(PYTEST) $(TEST) -m long; code=$$?; $(OWN); exit $$code
+
+test-frameworks: ## install PyTorch, TensorFlow and MXNet too, and test gradlane under them
+	@scripts/setup frameworks
+	@$(PYTEST) tests/frameworks
 
 bench: setup ## measure what BENCH= names (switch, transport, tacos) and write build/bench/<name>.json
 	@mkdir -p build/bench; $(ROOT) $(PYTHON) -m tests.benchmarks.$(BENCH); code=$$?; $(OWN); exit $$code
