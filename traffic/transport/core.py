@@ -114,6 +114,7 @@ class OutboundMessage:
         data_type: DataType,
         first_sequence: int,
         protected_share: float,
+        path: int = 0,
     ) -> None:
         ffi, _ = load()
         flat = np.ascontiguousarray(values, np.float32).reshape(-1)
@@ -125,6 +126,7 @@ class OutboundMessage:
         header = self._headers.view(HEADER)[:, 0]
         describe(header, flat, ids, per_packet=per_packet, data_type=data_type)
         self.importance: NDArray[np.uint8] = header["importance"].copy()
+        header["path"] = path
         most = round(protected_share * packets)
         if most:
             header["flags"][np.argsort(self.importance, kind="stable")[-most:]] |= GradientFlag.PROTECTED
