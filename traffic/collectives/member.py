@@ -106,7 +106,8 @@ class Member:
         self._running: dict[tuple[int, int, bool], _Running] = {}
         self._sending = 0
         self._last_words: list[Future[SendReport]] = []
-        self._unmet: set[int] = set()
+        self._unmet: dict[int, int] = {}
+        """Which of the two hellos, theirs and ours, are still under way."""
         self._chains: dict[int, Plan] = {}
         budget = job.budget
         self._spending = Spending(LossBudget(budget.share, budget.rounds)) if budget else None
@@ -125,12 +126,12 @@ class Member:
     # ---- the others
 
     def meet(self) -> None:
-        """Say hello to everybody; `all_met` is done when all have answered with the same job."""
-        self._unmet = set(self.others)
+        """Say hello to everybody; `all_met` is done when all have heard it and said it, of the same job."""
+        self._unmet = dict.fromkeys(self.others, 2)
         for node in self.others:
-            self._notify(node, HELLO, self.job.fingerprint)
             ids = NOTICES.ids(self.job.number, node, HELLO, 0)
             self.receive(node, ids, NOTICES, Expectation()).add_done_callback(partial(self._hello, node))
+            self._notify(node, HELLO, self.job.fingerprint)
         self._check_met()
 
     def _hello(self, node: int, future: Future[ReceiveReport]) -> None:
@@ -139,8 +140,13 @@ class Member:
         if _bytes(future.result().values) != self.job.fingerprint:
             self.fail(f"{self.job.who(node)} runs another job: other members, or another way to sum")
             return
-        self._unmet.discard(node)
-        self.channel.met(node)
+        self._greeted(node)
+
+    def _greeted(self, node: int) -> None:
+        self._unmet[node] -= 1
+        if not self._unmet[node]:
+            del self._unmet[node]
+            self.channel.met(node)
         self._check_met()
 
     def _check_met(self) -> None:
@@ -294,6 +300,8 @@ class Member:
         self._sending -= 1
         if error := future.exception():
             self._missed(node, name, error)
+        elif name.tensor == NOTICE:
+            self._greeted(node)
         elif name.tensor < TENSORS:
             self.statistics.add(future.result())
             if self._spending and not name.exact:
