@@ -37,7 +37,7 @@ GRACE_SECONDS = 5.0
 IMPORT_SECONDS = 180.0
 """How long all may take to come: a framework's import takes long on a busy machine."""
 FIRST_SERVER = 100
-"""Loopback addresses: workers 127.0.0.1 and up, servers 127.0.0.101 and up."""
+"""On loopback workers have addresses from 1 up, servers from 101 up."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +48,15 @@ class Place:
     enter: tuple[str, ...] = ()
 
 
-def places_of(wanted: str, first: int = 0) -> list[Place]:
-    """Return so many places on loopback, from 127.0.0.`first + 1` on, or the named hosts of the running fabric.
+def places_of(wanted: str, network: str, first: int = 0) -> list[Place]:
+    """Return so many places on loopback, from `first + 1` on in a network like 127.0.0, or hosts of the running fabric.
 
-    `wanted` is a number, or names with commas between them. Raises GradlaneError.
+    `wanted` is a number, or hosts' names with commas between them. Raises GradlaneError.
     """
     if wanted.isdigit():
         if not 0 <= int(wanted) <= FIRST_SERVER:
             raise UsageError(f"at most {FIRST_SERVER} processes run on loopback, not {wanted}")
-        return [Place(f"127.0.0.{first + number + 1}") for number in range(int(wanted))]
+        return [Place(f"{network}.{first + number + 1}") for number in range(int(wanted))]
     running = state.load()
     known = {host.name: host for host in running.fabric.hosts}
     if unknown := [name for name in wanted.split(",") if name not in known]:
@@ -155,12 +155,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--servers", default="1", help="parameter servers, likewise; 0 with another collective")
     parser.add_argument("--collective", default="ps", help="ps, ring, halving_doubling, or the path of a schedule")
     parser.add_argument("--tolerance", type=float, default=0.0, help="share of a gradient that may be lost")
+    parser.add_argument("--network", default="127.0.0", help="loopback addresses; two jobs at once need two")
     parser.add_argument("script", help="a Python script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
-        workers, servers = places_of(options.workers), places_of(options.servers, FIRST_SERVER)
+        workers, servers = (
+            places_of(options.workers, options.network),
+            places_of(options.servers, options.network, FIRST_SERVER),
+        )
         try:
             tolerance = Tolerance(push=options.tolerance)
         except ValueError as error:

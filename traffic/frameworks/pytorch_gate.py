@@ -64,7 +64,8 @@ class GatedModule:
         self._single = copy.copy(optimizer)
         """Steps one parameter at a time, on the user's optimiser's own state."""
         self.gate = Gate(reducer, self._layers, self._update, gated=gated)
-        self._owned: Communicator | None = None
+        self.communicator: Communicator | None = None
+        """The module's own, where it joined the job itself."""
         self._hooks = [model.register_state_dict_pre_hook(lambda *_: self.finish())]
         self._hook_modules()
         self._step = optimizer.step
@@ -79,8 +80,8 @@ class GatedModule:
         try:
             if error is None:
                 self.finish()
-            elif self._owned is not None:
-                self._owned.__exit__(kind, error, trace)  # tells the others why
+            elif self.communicator is not None:
+                self.communicator.__exit__(kind, error, trace)  # tells the others why
         finally:
             self.close()
 
@@ -95,8 +96,8 @@ class GatedModule:
         self._hooks.clear()
         self.optimizer.step = self._step
         self.gate.close()
-        if self._owned is not None:
-            self._owned.close()
+        if self.communicator is not None:
+            self.communicator.close()
 
     # ---- hooks
 
@@ -196,7 +197,7 @@ def gate(
     except BaseException:
         communicator.close()
         raise
-    module._owned = communicator
+    module.communicator = communicator
     return module
 
 
