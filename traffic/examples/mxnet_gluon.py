@@ -8,7 +8,7 @@ from mxnet import gluon
 import gradlane.mxnet
 from traffic.examples.digits import BATCH, Digits, errors_in_one_line
 
-EPOCHS = 10
+EPOCHS = 5
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
     network = gluon.nn.Sequential()
     network.add(gluon.nn.Dense(256, activation="relu"), gluon.nn.Dense(256, activation="relu"), gluon.nn.Dense(10))
     network.initialize(mx.init.Xavier())
-    options = {"learning_rate": 0.05, "momentum": 0.9}
+    options = {"learning_rate": 0.1, "momentum": 0.9}
     trainer = gradlane.mxnet.Trainer(network.collect_params(), "sgd", options)
     communicator = trainer.store.communicator
     digits = Digits.of(communicator.rank, communicator.size)

@@ -10,7 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 import gradlane
 from traffic.examples.digits import Digits, errors_in_one_line
 
-EPOCHS = 10
+EPOCHS = 5
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     model = DistributedDataParallel(layers)
     attachment = gradlane.attach(model)  # this one
 
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for images, labels in digits.batches(EPOCHS):
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(torch.from_numpy(images)), torch.from_numpy(labels))

@@ -8,7 +8,7 @@ from torch import nn
 import gradlane
 from traffic.examples.digits import Digits, errors_in_one_line
 
-EPOCHS = 10
+EPOCHS = 5
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
         nn.ReLU(),
         nn.Linear(128, 10),
     )
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     with gradlane.gate(model, optimizer) as gated:
         digits = Digits.of(gated.communicator.rank, gated.communicator.size)
         for images, labels in digits.batches(EPOCHS):

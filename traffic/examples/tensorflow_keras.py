@@ -12,7 +12,7 @@ import tensorflow as tf
 import gradlane.tensorflow
 from traffic.examples.digits import BATCH, Digits, errors_in_one_line
 
-EPOCHS = 10
+EPOCHS = 5
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
             keras.layers.Dense(10),
         ]
     )
-    optimizer = gradlane.tensorflow.distributed(keras.optimizers.SGD(0.05, momentum=0.9))
+    optimizer = gradlane.tensorflow.distributed(keras.optimizers.SGD(0.1, momentum=0.9))
     exchange = optimizer.exchange
     model.compile(optimizer, loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     digits = Digits.of(exchange.communicator.rank, exchange.communicator.size)
