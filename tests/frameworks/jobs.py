@@ -9,9 +9,11 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from tests.frameworks.workers import reference
@@ -97,3 +99,9 @@ def assert_peer_loss_is_told(job: Ended, lost: int) -> None:
     """Assert that the job failed, and that the rank that was left says which one it lost."""
     assert job.code != 0
     assert f"rank {lost} (" in job.errors, job.out + job.errors
+
+
+def needs(module: str, name: str) -> None:
+    """Skip the calling module's tests where a framework is not installed; looks without importing it."""
+    if find_spec(module) is None:
+        pytest.skip(f"{name} is not installed: make test-frameworks installs it", allow_module_level=True)

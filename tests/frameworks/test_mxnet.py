@@ -13,11 +13,12 @@ from tests.frameworks.jobs import (
     assert_classifier_was_trained,
     assert_peer_loss_is_told,
     assert_values_were_lost,
+    needs,
     run,
     worked,
 )
 
-pytest.importorskip("mxnet", reason="MXNet is not installed: make test-frameworks installs it")
+needs("mxnet", "MXNet")
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -16,13 +16,14 @@ from tests.frameworks.jobs import (
     assert_replicas_agree,
     ended,
     lost_values,
+    needs,
     network,
     run,
     worked,
 )
 from traffic.collectives.job import Job
 
-pytest.importorskip("torch", reason="PyTorch is not installed: make test-frameworks installs it")
+needs("torch", "PyTorch")
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -13,11 +13,12 @@ from tests.frameworks.jobs import (
     assert_classifier_was_trained,
     assert_peer_loss_is_told,
     assert_values_were_lost,
+    needs,
     run,
     worked,
 )
 
-pytest.importorskip("tensorflow", reason="TensorFlow is not installed: make test-frameworks installs it")
+needs("tensorflow", "TensorFlow")
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -18,9 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topologies.errors import UsageError
-from traffic.collectives.tacos import files
-from traffic.collectives.tacos.schedule import Collective
-from traffic.collectives.tacos.verify import RejectedError, verify
 
 MOST_SENDS = 1 << 11
 """From one node to another in one plan: how many the header can tell apart (names.py)."""
@@ -171,6 +168,10 @@ def from_file(file: Path, workers: int) -> Plan:
 
     Rank i is the i-th member of the schedule's group. Raises UsageError that names the file.
     """
+    from traffic.collectives.tacos import files  # here, since scipy takes a second to load
+    from traffic.collectives.tacos.schedule import Collective
+    from traffic.collectives.tacos.verify import RejectedError, verify
+
     schedule = files.load(file)
     demand = schedule.demand
     if demand.collective is not Collective.ALL_REDUCE:
