@@ -73,6 +73,8 @@ class Launch:
     def __init__(self, job: Job, command: Sequence[str], workers: Sequence[Place], servers: Sequence[Place]) -> None:
         self.job, self._command, self._places = job, list(command), (list(workers), list(servers))
         self._stack = ExitStack()
+        self.folder: Path | None = None
+        """Holds the job file until the launch is left."""
         self.workers: list[subprocess.Popen[str]] = []
         self.servers: list[subprocess.Popen[str]] = []
 
@@ -80,6 +82,7 @@ class Launch:
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-job-")))
         file = folder / "job.json"
         self.job.save(file)
+        self.folder = folder
         workers, servers = self._places
         with ExitStack() as undo:
             undo.push(self.__exit__)
@@ -177,6 +180,8 @@ def main(arguments: list[str] | None = None) -> int:
             tolerance=tolerance,
             connect_timeout=IMPORT_SECONDS,
         )
+        if not Path(options.script).is_file():
+            raise UsageError(f"there is no script {options.script}")
         with Launch(job, [options.script, *options.arguments], workers, servers) as launched:
             return next((abs(code) for code in launched.wait() if code), 0)
     except GradlaneError as error:
