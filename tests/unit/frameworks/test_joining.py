@@ -135,9 +135,8 @@ def test_processes_are_ended_when_the_launch_is_left(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     job = Job(number=1, workers=("127.0.0.1",), servers=("127.77.77.101",))
-    with pytest.raises(ZeroDivisionError):
-        with launch.Launch(
-            job, [str(script), "none"], [launch.Place("127.0.0.1")], [launch.Place("127.77.77.101")]
-        ) as run:
-            raise ZeroDivisionError
-    assert all(process.returncode is not None for process in run.workers + run.servers)
+    launched = launch.Launch(job, [str(script), "none"], [launch.Place("127.0.0.1")], [launch.Place("127.77.77.101")])
+    with pytest.raises(ZeroDivisionError), launched:
+        raise ZeroDivisionError
+    assert [len(launched.workers), len(launched.servers)] == [1, 1]
+    assert all(process.returncode is not None for process in launched.workers + launched.servers)
