@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from topologies.errors import UsageError
 from traffic.collectives.tacos.bounds import bounds
+from traffic.collectives.tacos.matching import spread, stream
 from traffic.collectives.tacos.network import (
     GIB,
     Dimension,
@@ -24,7 +25,7 @@ from traffic.collectives.tacos.network import (
 )
 from traffic.collectives.tacos.schedule import Collective, demand
 from traffic.collectives.tacos.symmetric import synthesise_symmetric
-from traffic.collectives.tacos.synthesis import synthesise
+from traffic.collectives.tacos.synthesis import owners, synthesise
 from traffic.collectives.tacos.trees import synthesise_trees
 from traffic.collectives.tacos.verify import verify, verify_translated
 
@@ -165,3 +166,26 @@ def test_random_networks_get_feasible_schedules_that_beat_no_bound(
             assert "does not do" in str(error)
             continue
         assert schedule.seconds >= bounds(network, wanted).best * (1 - 1e-6)
+
+
+def test_two_threads_decide_as_one_does() -> None:
+    network = mesh(100, 100)
+    wanted = demand(network, Collective.ALL_GATHER, GB)
+    runs = [stream(network, wanted, owners(wanted), threads=threads) for threads in (1, 2)]
+    for _ in range(30):
+        (chunk, link, start), (other_chunk, other_link, other_start) = (next(run) for run in runs)
+        assert start == other_start
+        by_link, by_other_link = np.argsort(link), np.argsort(other_link)
+        assert np.array_equal(link[by_link], other_link[by_other_link])
+        assert np.array_equal(chunk[by_link], other_chunk[by_other_link])
+    for run in runs:
+        run.close()
+
+
+def test_more_chunks_than_16_bits_can_number() -> None:
+    uneven = from_arrays("uneven", 3, [0, 1, 1, 2], [1, 0, 2, 1], [0.0] * 4, [1e9, 1e9, 2e9, 1e9])
+    for network in (mesh(3), uneven):
+        wanted = demand(network, Collective.ALL_GATHER, GB, chunks=25_000)
+        found = spread(network, wanted, owners(wanted))
+        assert len(found.chunk) == 150_000
+        verify(found)
