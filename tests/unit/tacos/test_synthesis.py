@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,6 +25,7 @@ from traffic.collectives.tacos.network import (
     product_of,
     torus,
 )
+from traffic.collectives.tacos.optimum import all_reduce_optimum
 from traffic.collectives.tacos.schedule import Collective, demand
 from traffic.collectives.tacos.symmetric import synthesise_symmetric
 from traffic.collectives.tacos.synthesis import owners, synthesise
@@ -109,6 +112,31 @@ def test_trees_beat_what_scatter_and_gather_can_at_best(network: Network, gain: 
     assert limits.halves is not None
     assert limits.halves / schedule.seconds >= gain
     assert schedule.seconds >= limits.best
+
+
+@pytest.mark.parametrize(
+    ("network", "microseconds"),
+    [
+        (mesh(2), 1e6),  # both send half to the other's sum, and half as a sum
+        (mesh(3), 1e6),  # all sums in the middle: every link carries the buffer once
+        (torus(4), 750e3 * 2 / 2),  # 2 (4 - 1) buffers over eight links
+        (from_arrays("slow one", 3, [0, 1, 1, 2], [1, 0, 2, 1], [0.0] * 4, [1e9, 1e9, 5e8, 1e9]), 2e6),
+    ],
+)
+def test_the_optimum_of_trees_is_what_counting_says(network: Network, microseconds: float) -> None:
+    network = replace(network, bandwidth=network.bandwidth / network.bandwidth.max() * 1e9, latency=0 * network.latency)
+    wanted = demand(network, Collective.ALL_REDUCE, GB)
+    limits = bounds(network, wanted)
+    assert limits.optimum == pytest.approx(microseconds * 1e-6, rel=1e-4)
+    assert limits.best <= limits.optimum * (1 + 1e-6) <= limits.halves * (1 + 2e-6)
+
+
+@given(st.integers(2, 5), st.integers(2, 4))
+@settings(max_examples=10, deadline=None)
+def test_one_npu_may_stand_for_all_where_all_are_alike(ring: int, full: int) -> None:
+    alike = product_of([Dimension("ring", ring, 3e9), Dimension("full", full, 1e9)])
+    each = all_reduce_optimum(replace(alike, shape=None), np.arange(alike.npus), GB)
+    assert all_reduce_optimum(alike, np.arange(alike.npus), GB) == pytest.approx(each, rel=1e-4)
 
 
 def test_equal_seeds_give_equal_schedules() -> None:
