@@ -163,6 +163,7 @@ def summary(schedule: Schedule) -> dict[str, Any]:
         "cut_bound_us": None if limits.cut is None else limits.cut * 1e6,
         "latency_bound_us": limits.latency * 1e6,
         "scatter_gather_bound_us": None if limits.halves is None else limits.halves * 1e6,
+        "tree_bound_us": None if limits.trees is None else limits.trees * 1e6,
         "of_bound": limits.best / schedule.seconds if schedule.seconds else 1.0,
     }
 
