@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from enum import IntEnum
 from functools import cache
@@ -35,9 +36,17 @@ class Verdict(IntEnum):
     UNKNOWN = 3
 
 
-@cache
+_LOADING = threading.Lock()
+
+
 def load() -> tuple[cffi.FFI, Any]:
-    """Return the library, building it if need be."""
+    """Return the library, building it if need be: the same to all threads."""
+    with _LOADING:
+        return _load()
+
+
+@cache
+def _load() -> tuple[cffi.FFI, Any]:
     header = FOLDER / "core.h"
     ffi = cffi.FFI()
     ffi.cdef("\n".join(line for line in header.read_text().splitlines() if not line.startswith("#")))
@@ -114,6 +123,7 @@ class OutboundMessage:
         data_type: DataType,
         first_sequence: int,
         protected_share: float,
+        path: int = 0,
     ) -> None:
         ffi, _ = load()
         flat = np.ascontiguousarray(values, np.float32).reshape(-1)
@@ -125,6 +135,7 @@ class OutboundMessage:
         header = self._headers.view(HEADER)[:, 0]
         describe(header, flat, ids, per_packet=per_packet, data_type=data_type)
         self.importance: NDArray[np.uint8] = header["importance"].copy()
+        header["path"] = path
         most = round(protected_share * packets)
         if most:
             header["flags"][np.argsort(self.importance, kind="stable")[-most:]] |= GradientFlag.PROTECTED

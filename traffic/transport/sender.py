@@ -22,7 +22,7 @@ from traffic.transport.core import OutboundMessage
 from traffic.transport.errors import Overdue, Refused, TransportError
 from traffic.transport.ranges import value_ranges
 from traffic.transport.timing import MILLISECOND, SECOND
-from traffic.wire import GRADIENT_BYTES, DataType, GradientType
+from traffic.wire import BANDS, GRADIENT_BYTES, DataType, GradientType
 
 if TYPE_CHECKING:
     from traffic.transport.endpoint import Peer
@@ -56,6 +56,10 @@ class SendReport:
     """The message's packets."""
     sent: int
     """Packets sent, those sent again included."""
+    sent_bytes: int
+    """Their headers and values."""
+    bands: NDArray[np.int64]
+    """Shape (2, 8): packets by band of importance, least first, and those of them that never arrived."""
     seconds: float
     """From the call to the end of the exchange."""
 
@@ -269,9 +273,15 @@ class Sending:
                 missing=value_ranges(missing, self.message.per_packet, self.message.value_count),
                 packets=self.message.packets,
                 sent=self.message.struct.sent,
+                sent_bytes=self.message.struct.sent_bytes,
+                bands=self._bands(missing),
                 seconds=(now - self._begin) / SECOND,
             )
         )
+
+    def _bands(self, missing: NDArray[np.bool_]) -> NDArray[np.int64]:
+        bands = self.message.importance // (256 // BANDS)
+        return np.stack([np.bincount(of, minlength=BANDS) for of in (bands, bands[missing])])
 
     # ---- time
 

@@ -103,7 +103,7 @@ class SocketEndpoint:
             self._names[source] = name
             return self.endpoint.add_peer(f"{address} port {port}", source)
 
-        return self._call(add)
+        return self.call(add)
 
     def send(
         self,
@@ -122,11 +122,20 @@ class SocketEndpoint:
                 peer, values, ids, now, tolerance=tolerance, priority=priority, data_type=data_type
             )
 
-        return self._call(send).result
+        return self.call(send).result
 
     def receive(self, peer: Peer, ids: TensorId, expected: Expectation | None = None) -> Receiving:
         """Ask for a message; see Endpoint.receive."""
-        return self._call(lambda now: self.endpoint.receive(peer, ids, now, expected))
+        return self.call(lambda now: self.endpoint.receive(peer, ids, now, expected))
+
+    def post(self, function: Callable[[int], None]) -> None:
+        """Have a function of the time run in the endpoint's thread, soon. It must not raise. Raises Cancelled."""
+        if self._closing:
+            raise Cancelled("the endpoint is closed")
+        self._calls.append(function)
+        self._ring()
+        if not self._thread.is_alive():
+            raise Cancelled("the endpoint is closed")
 
     def close(self) -> None:
         """Give up every message and end the thread.
@@ -138,10 +147,10 @@ class SocketEndpoint:
             self._ring()
             self._thread.join()
 
-    def _call(self, function: Callable[[int], Result]) -> Result:
-        """Run a function in the endpoint's thread and return what it returns."""
+    def call(self, function: Callable[[int], Result]) -> Result:
+        """Run a function of the time in the endpoint's thread and return what it returns."""
         if threading.current_thread() is self._thread:
-            return function(self._now())
+            return function(self.now())
         if self._closing:
             raise Cancelled("the endpoint is closed")
         done: Future[Result] = Future()
@@ -167,15 +176,16 @@ class SocketEndpoint:
 
     # ---- the thread
 
-    def _now(self) -> int:
+    def now(self) -> int:
+        """Return the endpoint's time, ns."""
         return int(self._library.datagrams_now())
 
     def _run(self) -> None:
         try:
             while not self._closing:
                 self._step()
-            last = self._now() + FAREWELL
-            while not self.endpoint.agreed and self._now() < last:
+            last = self.now() + FAREWELL
+            while not self.endpoint.agreed and self.now() < last:
                 self._step()
         except OSError as error:
             log.error("the transport's socket failed: %s", error)
@@ -184,7 +194,10 @@ class SocketEndpoint:
             log.exception("the transport failed")
             self._fail(Cancelled(f"the transport failed: {error}"))
         finally:
+            self._closing = True
             self.endpoint.close()
+            while self._calls:
+                self._calls.popleft()(self.now())
             self._socket.close()
             os.close(self._wake)
 
@@ -195,14 +208,14 @@ class SocketEndpoint:
     def _step(self) -> None:
         """Take what came, do what is due, send what may be sent, sleep until there is more."""
         endpoint = self.endpoint
-        now = self._now()
+        now = self.now()
         while self._calls:
             self._calls.popleft()(now)
         endpoint.settle(now)
         endpoint.tick(now)
         turns = self._transmit(endpoint.turns())
         self._say()
-        now = self._now()
+        now = self.now()
         wait = LONGEST_WAIT
         if (due := endpoint.due()) is not None:
             wait = min(wait, due - now)
@@ -220,12 +233,12 @@ class SocketEndpoint:
             slot.message, slot.pacer, slot.address_bytes = sending.message.struct, sending.peer.pacer, len(name)
             self._ffi.memmove(slot.address, name, len(name))
         fd = self._socket.fileno()
-        until = self._now() + SLICE
+        until = self.now() + SLICE
         if (due := self.endpoint.due()) is not None:
             until = min(until, due)
         sent = self._library.datagrams_send(fd, self._wake, self._turns, len(turns), until, self._segment)
         _check(sent)
-        now = self._now()
+        now = self.now()
         for sending in turns:
             sending.transmitted(now)
         return [sending for sending in turns if sending.message.has_packets]
@@ -242,7 +255,7 @@ class SocketEndpoint:
         rows.count = 0
         core = self.endpoint.core.struct
         _check(self._library.datagrams_receive(self._socket.fileno(), self._wake, core, self._reception, rows, wait))
-        now = self._now()
+        now = self.now()
         for row in range(rows.count):
             frame = self._frames[row, : self._lengths[row]].tobytes()
             verdict = Verdict(self._verdicts[row])

@@ -25,9 +25,7 @@ from traffic.collectives.tacos.schedule import Collective, Schedule, demand
 from traffic.collectives.tacos.synthesis import ENGINES, synthesise
 from traffic.collectives.tacos.verify import verify as check
 
-schedule_app = typer.Typer(
-    help="Synthesise, verify, show, export and compare schedules of collectives.", no_args_is_help=True
-)
+schedule_app = typer.Typer()
 
 NetworkName = Annotated[
     str,

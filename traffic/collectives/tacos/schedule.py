@@ -113,6 +113,8 @@ class Schedule:
     start: Ticks
     end: Ticks
     reduces: npt.NDArray[np.bool_]
+    path: Index | None = None
+    """The fabric's path that carries each send (the gradient header's `path`), 0: any; None: any for all."""
 
     @property
     def seconds(self) -> float:
