@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PARSER = Path("p4src/tna/parser.p4")
+SLICE = r"\[(\d+):(\d+)\]"
 THREADS = {"GradlaneIngressParser": "ingress", "GradlaneEgressParser": "egress"}
 
 
@@ -147,7 +148,13 @@ def _key(text: str, bits: int, constants: dict[str, int]) -> Key:
 
 
 def _evaluate(text: str, constants: dict[str, int]) -> int:
-    return constants[text] if text in constants else int(text, 0)
+    if slice_ := re.fullmatch(rf"(\w+){SLICE}", text):
+        high, low = int(slice_[2]), int(slice_[3])
+        return _evaluate(slice_[1], constants) >> low & (1 << high - low + 1) - 1
+    try:
+        return constants[text] if text in constants else int(text, 0)
+    except ValueError:
+        raise AssemblyError(f"{PARSER}: cannot tell the value of {text}") from None
 
 
 def _split(text: str) -> list[str]:
@@ -157,6 +164,8 @@ def _split(text: str) -> list[str]:
 
 def _width(key: str, root: Path) -> int:
     """Tell how many bits a select's key has."""
+    if slice_ := re.search(rf"{SLICE}$", key):
+        return int(slice_[1]) - int(slice_[2]) + 1
     if lookahead := re.search(r"lookahead<bit<(\d+)>>", key):
         return int(lookahead[1])
     if key.endswith("ingress_port"):
