@@ -51,6 +51,12 @@ parser GradlaneEgressParser(packet_in packet) {
     }
 }
 """
+BEFORE_ONE = """parser GradlaneIngressParser(packet_in packet) {
+    state before {
+        packet.extract(hdr.frame);
+        transition one;
+    }
+"""
 ASSEMBLY = """\
 version:
   target: Tofino
@@ -130,6 +136,20 @@ def test_an_empty_parser_is_noticed(sources: Path) -> None:
         check_assembly(sources, ASSEMBLY[: ASSEMBLY.index("parser egress")] + "parser egress:\n  states:\n")
     with pytest.raises(AssemblyError, match="no states in the ingress parser"):
         check_assembly(sources, "")
+
+
+def test_a_state_is_found_under_the_name_that_the_compiler_gave_it(sources: Path) -> None:
+    entry = ASSEMBLY.replace("    start:\n", "    $entry_point.start:\n")
+    assert check_assembly(sources, entry) == 4
+    # Merged into the state that always goes to it; a state that only may go there is not looked at.
+    parser = sources / "p4src/tna/parser.p4"
+    always = PARSER.replace("parser GradlaneIngressParser(packet_in packet) {", BEFORE_ONE)
+    parser.write_text(always)
+    merged = ASSEMBLY.replace("one.$split_0", "before.$split_0")
+    assert check_assembly(sources, merged) == 4
+    parser.write_text(PARSER)
+    with pytest.raises(AssemblyError, match="ingress parser: state one does not branch"):
+        check_assembly(sources, merged)
 
 
 def test_slices_of_keys_and_constants_are_read(sources: Path) -> None:
