@@ -55,13 +55,13 @@ class MLP:
 
     def loss(self, inputs: Floats, labels: Labels) -> float:
         """Return the mean cross-entropy over the samples."""
-        shares = _softmax(self.forward(inputs)[-1])
+        shares = softmax(self.forward(inputs)[-1])
         return float(-np.log(shares[np.arange(len(labels)), labels]).mean())
 
     def gradients(self, inputs: Floats, labels: Labels) -> Iterator[tuple[Parameter, Floats]]:
         """Yield the mean gradient of every parameter as back-propagation finds them: last layer first."""
         *fed, logits = self.forward(inputs)
-        error = _softmax(logits)
+        error = softmax(logits)
         error[np.arange(len(labels)), labels] -= 1
         error /= len(labels)
         for layer in reversed(range(len(fed))):
@@ -80,7 +80,8 @@ class MLP:
         return float((self.forward(inputs)[-1].argmax(axis=1) == labels).mean())
 
 
-def _softmax(logits: Floats) -> Floats:
+def softmax(logits: Floats) -> Floats:
+    """Return the shares that logits stand for, shape (samples, classes), rows adding up to 1."""
     shares: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
     return shares
