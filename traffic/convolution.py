@@ -9,30 +9,33 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from traffic.model import Floats, Labels, Parameter, softmax
 
-SIDE = 28
+SIDE = 14
 CLASSES = 10
 
 
-class ResidualCNN:
-    """Images are pooled to 14x14, then: convolve and stride to 7x7, one residual block, mean over the image, classify.
+def pool(images: Floats) -> Floats:
+    """Return images at half their resolution: shape (samples, 784) to (samples, 196)."""
+    pixels = images.reshape(-1, SIDE, 2, SIDE, 2)
+    return pixels.mean(axis=(2, 4), dtype=images.dtype).reshape(len(images), -1)
 
-        x1 = relu(conv0(x));   x2 = relu(conv1(x1)), stride 2;   x3 = relu(x2 + conv3(relu(conv2(x2))));   fc(x3)
+
+class ResidualCNN:
+    """Images of 14x14: convolve and stride to 7x7, one residual block, classify.
+
+        x1 = relu(conv0(x)), stride 2;   x2 = relu(x1 + conv2(relu(conv1(x1))));   fc(x2)
 
     The block's second convolution starts at zero, so that the block starts as the identity and needs no normalisation
-    (Zhang et al., arXiv 1901.09321). Images are of shape (samples, 784); inside, channels stand last.
+    (Zhang et al., arXiv 1901.09321). Images are of shape (samples, 196); inside, channels stand last.
     """
 
-    def __init__(
-        self, channels: tuple[int, int], seed: int, dtype: type[np.float32] | type[np.float64] = np.float32
-    ) -> None:
-        """Draw He-initialised weights for the first convolution's channels and the rest's."""
+    def __init__(self, channels: int, seed: int, dtype: type[np.float32] | type[np.float64] = np.float32) -> None:
+        """Draw He-initialised weights for convolutions of so many channels."""
         random = np.random.default_rng(seed)
-        first, inner = channels
-        shapes = [(9, first), (9 * first, inner), (9 * inner, inner), (9 * inner, inner), (49 * inner, CLASSES)]
+        shapes = [(9, channels), (9 * channels, channels), (9 * channels, channels), (49 * channels, CLASSES)]
         self.values: list[Floats] = []
         self.parameters: list[Parameter] = []
         for layer, (inputs, outputs) in enumerate(shapes):
-            scale = 0.0 if layer == 3 else np.sqrt(2 / inputs)
+            scale = 0.0 if layer == 2 else np.sqrt(2 / inputs)
             for kind, value in (
                 ("weights", scale * random.standard_normal((inputs, outputs))),
                 ("bias", np.zeros(outputs)),
@@ -42,16 +45,15 @@ class ResidualCNN:
 
     def _forward(self, images: Floats) -> tuple[list[Floats], list[Floats], Floats]:
         """Return the columns that every layer multiplies, the feature maps, and the logits."""
-        pooled = images.reshape(-1, SIDE // 2, 2, SIDE // 2, 2).mean(axis=(2, 4), dtype=images.dtype)[..., None]
-        columns, maps = [], [pooled]
-        for layer, stride in enumerate((1, 2, 1, 1)):
+        columns, maps = [], [images.reshape(-1, SIDE, SIDE, 1)]
+        for layer, stride in enumerate((2, 1, 1)):
             columns.append(_columns(maps[-1], stride))
             out = columns[-1] @ self.values[2 * layer] + self.values[2 * layer + 1]
-            if layer == 3:
-                out += maps[2]
+            if layer == 2:
+                out += maps[1]
             maps.append(np.maximum(out, 0))
         columns.append(maps[-1].reshape(len(images), -1))
-        return columns, maps, columns[-1] @ self.values[8] + self.values[9]
+        return columns, maps, columns[-1] @ self.values[6] + self.values[7]
 
     def loss(self, images: Floats, labels: Labels) -> float:
         """Return the mean cross-entropy over the samples."""
@@ -68,21 +70,19 @@ class ResidualCNN:
         error = softmax(logits)
         error[np.arange(len(labels)), labels] -= 1
         error /= len(labels)
-        yield self.parameters[9], error.sum(axis=0)
-        yield self.parameters[8], columns[4].T @ error
-        error = (error @ self.values[8].T).reshape(maps[4].shape)
-        around: Floats | None = None
-        for layer, stride in ((3, 1), (2, 1), (1, 2), (0, 1)):
-            error = error * (maps[layer + 1] > 0)
-            if layer == 3:
-                around = error
+        yield self.parameters[7], error.sum(axis=0)
+        yield self.parameters[6], columns[3].T @ error
+        error = (error @ self.values[6].T).reshape(maps[3].shape)
+        around = error = error * (maps[3] > 0)
+        for layer, stride in ((2, 1), (1, 1), (0, 2)):
+            if layer < 2:
+                error = error * (maps[layer + 1] > 0)
             flat = error.reshape(-1, error.shape[-1])
             yield self.parameters[2 * layer + 1], flat.sum(axis=0)
             yield self.parameters[2 * layer], columns[layer].reshape(len(flat), -1).T @ flat
             if layer:
                 error = _images(error @ self.values[2 * layer].T, maps[layer].shape, stride)
-            if layer == 2:
-                assert around is not None
+            if layer == 1:
                 error += around
 
 
