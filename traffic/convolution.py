@@ -16,7 +16,8 @@ CLASSES = 10
 def pool(images: Floats) -> Floats:
     """Return images at half their resolution: shape (samples, 784) to (samples, 196)."""
     pixels = images.reshape(-1, SIDE, 2, SIDE, 2)
-    return pixels.mean(axis=(2, 4), dtype=images.dtype).reshape(len(images), -1)
+    pooled: Floats = pixels.mean(axis=(2, 4), dtype=images.dtype).reshape(len(images), -1)
+    return pooled
 
 
 class ResidualCNN:

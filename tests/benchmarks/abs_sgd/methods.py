@@ -25,7 +25,7 @@ from traffic.training.effects import Algorithm
 from traffic.training.problem import Classification, Network
 from traffic.training.rule import Rule, Scaling
 
-SAMPLES = 512
+SAMPLES = 256
 """Of all workers together at the batch as published; what a worker of full speed does of it takes one second."""
 HELD_OUT = 1000
 OVERHEAD = 2.0
@@ -43,12 +43,13 @@ TARGETS = {"mlp": 0.90, "cnn": 0.90}
 @cache
 def _images() -> tuple[Floats, Labels]:
     images, labels = WORKLOADS["mnist"].load()
-    return pool(images), labels
+    pooled = pool(images)
+    return (pooled - pooled.mean()) / pooled.std(), labels
 
 
 @cache
 def problem(model: str, seed: int) -> Classification:
-    """Return MNIST-5k, pooled to 14x14 pixels, with a model; the seed decides about weights, order and split."""
+    """Return MNIST-5k, pooled to 14x14 pixels and standardised, with a model; the seed decides about weights, order and split."""
     images, labels = _images()
     order = np.random.default_rng((7, seed)).permutation(len(labels))
     return Classification(MODELS[model](seed), images[order], labels[order], HELD_OUT)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.benchmarks.abs_sgd import methods
-from tests.benchmarks.abs_sgd.methods import OVERHEAD, SAMPLES, TARGETS, Method, Setting, problem
+from tests.benchmarks.abs_sgd.methods import OVERHEAD, TARGETS, Method, Setting, problem
 from traffic import convolution, model
 from traffic.training import (
     algorithms,
@@ -39,8 +39,10 @@ from traffic.training.problem import Timing
 from traffic.training.rule import Rule
 from traffic.training.virtual import VirtualTraining
 
-CAP = 60_000
-"""Samples after which a run is given up: 15 epochs."""
+CAP = 80_000
+"""Samples after which a run is given up: 20 epochs."""
+EVERY = 768
+"""Samples, at least, between evaluations."""
 HOPELESS, HOPELESS_AFTER = 0.3, 12_000
 SOURCES = (methods, convolution, model, algorithms, abs_sgd, delayed, local, synchronous, cluster, effects, lossy,
            problems, rule, share, virtual)  # fmt: skip
@@ -76,7 +78,7 @@ class Curve:
     accuracy: list[float]
 
     def crossing(self, target: float) -> float:
-        """Return the update, with a fraction, at which accuracy (of three evaluations) reaches the target, or inf."""
+        """Return the number of updates, with a fraction, at which accuracy (of three evaluations) reaches the target, or inf."""
         if len(self.accuracy) < 3:
             return inf
         values = np.convolve(self.accuracy, np.ones(3) / 3, "valid")
@@ -167,7 +169,7 @@ class Runs:
     def _learn(self, setting: Setting, method: Method, step: float, seed: int, limit: int) -> Curve:
         what = problem(setting.model, seed)
         training = self._training(setting, method, what, method.rule(step), seed)
-        target, every = TARGETS[setting.model], SAMPLES
+        target = TARGETS[setting.model]
         updates: list[int] = []
         accuracy: list[float] = []
         evaluated = 0
@@ -175,7 +177,7 @@ class Runs:
             while training.stream.taken < limit:
                 training.advance()
                 state = training.state
-                if training.stream.taken - evaluated < every:
+                if training.stream.taken - evaluated < EVERY:
                     continue
                 evaluated = training.stream.taken
                 updates.append(state.updates)

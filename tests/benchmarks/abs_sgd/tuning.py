@@ -22,6 +22,8 @@ STEPS = (0.02, 5.0)
 """Step sizes lie between these, by factors of 2 and, around the best, of its square root."""
 BATCHES = (16, 4096)
 """Samples of all workers together that are tried."""
+NEVER = 1e6
+"""Seconds from which on a score says that the target was not reached."""
 PATIENCE = 1.6
 """A run is given up that takes so many times the samples of the best so far."""
 
@@ -77,12 +79,14 @@ class Tuner:
                 seconds, samples = [], []
                 for seed in TUNING_SEEDS:
                     seconds.append(self._runs.tta(setting, method, step, seed, limit))
-                    if seconds[-1] == inf:
+                    if seconds[-1] == inf:  # what was learnt all the same tells the way
+                        learnt = self._runs.curve(setting, method, step, seed, limit).accuracy
+                        seconds[-1] = NEVER * (2 - max(learnt, default=0) + (limit < CAP))
                         break
                     samples.append(self._samples(setting, method, seconds[-1]))
-                scores[half_octave] = float(np.mean(seconds))
-                if scores[half_octave] < inf:
+                else:
                     least = min(least, max(samples))
+                scores[half_octave] = max(seconds) if max(seconds) >= NEVER else float(np.mean(seconds))
             return scores[half_octave]
 
         low, high = (round(log2(bound)) for bound in STEPS)
@@ -91,9 +95,9 @@ class Tuner:
         best *= 2
         if self._fine:
             best = min((best, best - 1, best + 1), key=score)
-        interior = scores[best] < inf and all(score(best + side) >= scores[best] for side in self._sides)
+        interior = scores[best] < NEVER and all(score(best + side) >= scores[best] for side in self._sides)
         step = 2 ** (best / 2)
-        if scores[best] < inf:
+        if scores[best] < NEVER:
             self._start[setting.model, method.family] = step
         return Tuned(method, step, scores[best], interior)
 
