@@ -18,7 +18,7 @@ PYTEST := $(PYTHON) -m pytest
 # What TEST= names may lie in one of the two parts alone; pytest then ends with 5 in the other.
 NONE_OF_THESE := [ $$? -eq 5 -a "$(TEST)" != tests ]
 
-.PHONY: help setup run stop test test-unit test-long bench p4 lint clean
+.PHONY: help setup run stop test test-unit test-long test-frameworks bench p4 lint clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets and variables
@@ -47,6 +47,10 @@ test-unit: setup ## run the tests that need no root
 
 test-long: setup ## run the long form of the suites (conformance, fuzzing)
 	@mkdir -p build; $(ROOT) $(PYTEST) $(TEST) -m long; code=$$?; $(OWN); exit $$code
+
+test-frameworks: ## install PyTorch, TensorFlow and MXNet too, and test gradlane under them
+	@scripts/setup frameworks
+	@$(PYTEST) tests/frameworks
 
 bench: setup ## measure what BENCH= names (switch, controller, transport, tacos) and write build/bench/<name>.json
 	@mkdir -p build/bench; $(ROOT) $(PYTHON) -m tests.benchmarks.$(BENCH); code=$$?; $(OWN); exit $$code

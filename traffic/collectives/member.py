@@ -239,7 +239,7 @@ class Member:
             seconds = (self.channel.now() - begun) / SECOND
             outcome = result.reshape(values.shape)
             ids = name.tensor, name.layer, name.round
-            if self._spending and name.tensor < TENSORS and not name.broadcast:
+            if self._spending and not name.exact:
                 self._spending.reduced(outcome)
             future.set_result(Reduced(outcome, operation.weight, *ids, seconds, tuple(operation.sent)))
 
@@ -280,7 +280,7 @@ class Member:
 
     def tolerance(self, name: Name) -> float:
         """Return the share that may be lost of values to be summed."""
-        if name.tensor >= TENSORS:
+        if name.exact:
             return 0.0
         if self._spending is not None:
             return self._spending.tolerance(name.round)
@@ -292,7 +292,7 @@ class Member:
         self, node: int, values: Floats, ids: TensorId, name: Name, tolerance: float, path: int
     ) -> Future[SendReport]:
         """Begin to send; a failure is the whole job's."""
-        data_type = DataType.FLOAT32 if name.broadcast or name.tensor == NOTICE else self.job.wire
+        data_type = DataType.FLOAT32 if name.exact else self.job.wire
         try:
             sending = self.channel.send(node, values, ids, tolerance=tolerance, data_type=data_type, path=path)
         except Cancelled as error:
@@ -310,7 +310,7 @@ class Member:
             self._greeted(node)
         elif name.tensor < TENSORS:
             self.statistics.add(future.result())
-            if self._spending and not name.broadcast:
+            if self._spending and not name.exact:
                 self._spending.reported(future.result())
         if not self._sending:
             self.drained()

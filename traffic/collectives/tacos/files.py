@@ -26,14 +26,22 @@ def save(schedule: Schedule, file: Path) -> None:
     about = _about(schedule)
     names = COLUMNS if schedule.path is None else (*COLUMNS, PATH)
     columns = {name: getattr(schedule, name) for name in names}
-    try:
-        if file.suffix == ".npz":
+    if file.suffix == ".npz":
+        try:
             np.savez_compressed(file, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **columns)
-        else:
-            rows = zip(*(columns[name].tolist() for name in names), strict=True)
-            lines = ",\n  ".join(json.dumps(row) for row in rows)
-            head = json.dumps({**about, "columns": names})
-            file.write_text(f'{head[:-1]}, "sends": [\n  {lines}\n]}}\n')
+        except OSError as error:
+            raise UsageError(f"cannot write: {error.strerror or error}", file=file) from None
+        return
+    rows = zip(*(columns[name].tolist() for name in names), strict=True)
+    lines = ",\n  ".join(json.dumps(row) for row in rows)
+    head = json.dumps({**about, "columns": names})
+    write(file, f'{head[:-1]}, "sends": [\n  {lines}\n]}}\n')
+
+
+def write(file: Path, text: str) -> None:
+    """Write a text. Raises UsageError where that fails."""
+    try:
+        file.write_text(text)
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror or error}", file=file) from None
 

@@ -140,8 +140,8 @@ class Schedule:
 
 
 def ticks(network: Network, chunk_bytes: float) -> Ticks:
-    """Return each link's busy time with one chunk, in ticks, at least 1; shape (links,)."""
-    found: Ticks = np.maximum(1, np.rint(network.seconds(chunk_bytes) * 1e12).astype(np.int64))
+    """Return each link's busy time with one chunk, in ticks rounded up, at least 1; shape (links,)."""
+    found: Ticks = np.maximum(1, np.ceil(network.seconds(chunk_bytes) * 1e12).astype(np.int64))
     return found
 
 
