@@ -165,13 +165,12 @@ class Job:
         A burst of each is no congestion, nor is a second one behind it.
         """
         workers = len(self.workers)
-        import os
-        bursts = float(os.environ.get("GL_T","2")) * workers * MAX_BURST * 8 * MTU / self.line_rate
+        bursts = 2 * workers * MAX_BURST * 8 * MTU / self.line_rate
         default = RateSettings()
         return RateSettings(
             line=self.line_rate,
             initial=min(max(self.line_rate / workers, default.initial), self.line_rate),
-            least=min(max(self.line_rate / (float(os.environ.get('GL_L','4')) * workers), default.least), self.line_rate),
+            least=min(max(self.line_rate / (2 * workers), default.least), self.line_rate),
             target_delay=max(round(bursts * SECOND), default.target_delay),
         )
 
