@@ -72,7 +72,7 @@ class Communicator:
     def all_reduce(
         self, values: ArrayLike, *, tensor: int, layer: int = 0, round: int, weight: int = 1
     ) -> Future[Reduced]:
-        """Sum a tensor over all ranks, as the job says. It is sent at once and must not change until the future is done.
+        """Sum a tensor over all ranks, as the job says. It is sent at once; do not change it until the future is done.
 
         Every rank gives a tensor of this number and size for this round, in any order. `layer` 0 is needed first,
         `weight` are the samples behind the values. The future holds the same bits on every rank, or a CollectiveError.

@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""Distributed training in numpy, one step loop for every way to exchange gradients: what `make demo` compares."""
+"""Distributed training in numpy: the demo's step loop and exchanges, and algorithms for workers of unequal speed."""

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from enum import IntEnum
 from functools import cache
@@ -35,9 +36,17 @@ class Verdict(IntEnum):
     UNKNOWN = 3
 
 
-@cache
+_LOADING = threading.Lock()
+
+
 def load() -> tuple[cffi.FFI, Any]:
-    """Return the library, building it if need be."""
+    """Return the library, building it if need be: the same to all threads."""
+    with _LOADING:
+        return _load()
+
+
+@cache
+def _load() -> tuple[cffi.FFI, Any]:
     header = FOLDER / "core.h"
     ffi = cffi.FFI()
     ffi.cdef("\n".join(line for line in header.read_text().splitlines() if not line.startswith("#")))
