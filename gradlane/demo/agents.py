@@ -33,7 +33,7 @@ class Agent:
     def __init__(self, running: RunningFabric, place: Place) -> None:
         self.name = f"{place.role} in {place.name}"
         pid = running.hosts[place.name].process.pid
-        command = ["mnexec", "-a", str(pid), sys.executable, "-m", "traffic.training.agent", json.dumps(asdict(place))]
+        command = [*processes.inside(pid), sys.executable, "-m", "traffic.training.agent", json.dumps(asdict(place))]
         try:
             self._process = subprocess.Popen(
                 command,

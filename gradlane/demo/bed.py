@@ -19,7 +19,7 @@ from controller.p4rt.pipeline import Pipeline
 from controller.policy import Policy
 from controller.reconcile import Controller
 from gradlane.demo.agents import Agent, Answer, ask, collect
-from topologies import addresses
+from topologies import addresses, processes
 from topologies.errors import FailureError
 from topologies.mininet_fabric import MininetFabric
 from topologies.model import Fabric
@@ -194,7 +194,7 @@ class Bed:
 
     def _inside(self, host: str, *command: str) -> None:
         pid = self._net.running.hosts[host].process.pid
-        done = subprocess.run(["mnexec", "-a", str(pid), *command], capture_output=True, text=True, check=False)
+        done = subprocess.run([*processes.inside(pid), *command], capture_output=True, text=True, check=False)
         if done.returncode:
             raise FailureError(f"{' '.join(command)} in {host}: {done.stderr.strip()}")
 
