@@ -52,13 +52,13 @@ control Spray(in headers_t hdr, in ingress_metadata_t meta, in group_t group,
 
     apply {
         bool pinned = false;
-        if (meta.gradient && hdr.gradient.path != 0) {
+        if (hdr.bridge.gradient == 1 && hdr.gradient.path != 0) {
             pinned_path.apply(group, hdr.gradient.path, next_hop, pinned);
         }
 
         if (!pinned) {
             path_mode_t mode;
-            path_mode.apply(meta.class, mode);
+            path_mode.apply(hdr.bridge.class, mode);
             if (mode == path_mode_t.FLOW_HASH) {
                 if (hdr.ipv4.isValid()) {
                     choice = hash_ipv4.get({ hdr.ipv4.source, hdr.ipv4.destination, meta.protocol,
@@ -68,7 +68,7 @@ control Spray(in headers_t hdr, in ingress_metadata_t meta, in group_t group,
                                                meta.source_port, meta.destination_port });
                 }
             } else if (mode == path_mode_t.ROUND_ROBIN) {
-                choice = take_turn.execute(group[8:0] ++ meta.class);
+                choice = take_turn.execute(group[8:0] ++ hdr.bridge.class);
             } else {
                 choice = draw.get();
             }

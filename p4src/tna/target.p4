@@ -15,6 +15,7 @@ const PortId_t CPU_PORT = 192;
 #define CONTROLLER_HEADER(name)
 #define ROW_COUNTER(rows)
 #define COUNTED_BY(rows)
+#define CONST_PREFIX ternary    // the compiler takes no constant rows where a key is matched lpm
 #define SIZE_OF_CONST_ENTRIES(rows) size = rows;
 
 #endif

@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""Training by workers of unequal speed: algorithms, a virtual clock and the real one. See docs/abs_sgd.md."""
+"""Distributed training in numpy: the demo's step loop and exchanges, and algorithms for workers of unequal speed."""
