@@ -61,6 +61,11 @@ class Trained:
         """Whether it came to the target."""
         return self.told[-1].accuracy >= TARGET
 
+    @property
+    def lost(self) -> float:
+        """Share of the values sent that never arrived."""
+        return sum(each.lost_values for each in self.spent) / max(sum(each.sent_values for each in self.spent), 1)
+
     def waiting(self, rank: int) -> float:
         """Return the share of a worker's time in which it waited."""
         return self.spent[rank].waited / self.spent[rank].seconds
@@ -90,7 +95,7 @@ def train(
     seconds: float = SECONDS,
 ) -> Trained:
     """Train one way to the target, or for `seconds`. Raises FailureError; ends every process that it started."""
-    job = replace(job_of(running, workers, server), op=Op.SUM, wire=DataType.FLOAT32)
+    job = replace(job_of(running, workers, server), op=Op.SUM, wire=DataType.FLOAT32, eager=False)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-uneven-")))
         share("mnist", folder)
@@ -153,7 +158,7 @@ def table(found: list[Trained], workers: tuple[str, ...]) -> Table:
         f"seconds to {TARGET:.0%}": lambda t: f"{t.told[-1].seconds:.1f}" if t.reached else "not reached",
         "updates": lambda t: f"{t.spent[0].updates}",
         "samples a second": lambda t: f"{sum(s.samples for s in t.spent) / t.spent[0].seconds:.0f}",
-        "values lost": lambda t: f"{sum(s.lost_values for s in t.spent) / max(sum(s.sent_values for s in t.spent), 1):.1%}",
+        "values lost": lambda t: f"{t.lost:.1%}",
     }
     for title, text in rows.items():
         shown.add_row(title, "", *(text(trained) for trained in found))

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One worker of a job as a process: `python -m traffic.training.process SETTINGS`, MNIST-5k with a small network.
 
-Rank 0 tells of its progress in lines of JSON, and ends the training when its time is over or the target is reached; last
-every rank tells where its time went.
+Rank 0 tells of its progress in lines of JSON, and ends the training when its time is over or the target is reached.
+Last, every rank tells where its time went.
 """
 
 from __future__ import annotations
