@@ -6,6 +6,7 @@
 TOPO   ?= leaf_spine
 POLICY ?= dlcp
 TARGET ?= softswitch
+JOB    ?= live
 TEST   ?= tests
 BENCH  ?= switch
 
@@ -26,14 +27,14 @@ help: ## list the targets and variables
 	@echo
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 	@echo
-	@echo "  variables: TOPO=$(TOPO) POLICY=$(POLICY) TARGET=$(TARGET) TEST=$(TEST) BENCH=$(BENCH)"
+	@echo "  variables: TOPO=$(TOPO) POLICY=$(POLICY) TARGET=$(TARGET) JOB=$(JOB) TEST=$(TEST) BENCH=$(BENCH)"
 
 setup: ## install system packages, the virtual environment and pinned Python packages
 	@scripts/setup
 
 run: setup ## start the fabric, install the policy, send training gradients over it, open the Mininet prompt
 	@$(PYTHON) -m gradlane.prepare
-	@$(ROOT) $(PYTHON) -m gradlane --topology $(TOPO) --policy $(POLICY) --target $(TARGET); code=$$?; $(OWN); exit $$code
+	@$(ROOT) $(PYTHON) -m gradlane --topology $(TOPO) --policy $(POLICY) --target $(TARGET) --job $(JOB); code=$$?; $(OWN); exit $$code
 
 stop: setup ## end a running fabric and whatever a crashed one left behind
 	@$(ROOT) $(PYTHON) -m topologies.stop
@@ -52,7 +53,7 @@ test-frameworks: ## install PyTorch, TensorFlow and MXNet too, and test gradlane
 	@scripts/setup frameworks
 	@$(PYTEST) tests/frameworks
 
-bench: setup ## measure what BENCH= names (switch, controller, transport, tacos) and write build/bench/<name>.json
+bench: setup ## measure what BENCH= names (switch, controller, transport, tacos, abs_sgd) and write build/bench/<name>.json
 	@mkdir -p build/bench; $(ROOT) $(PYTHON) -m tests.benchmarks.$(BENCH); code=$$?; $(OWN); exit $$code
 
 p4: setup ## compile the P4 programs where p4c is on PATH, else check that sources and artefacts agree
