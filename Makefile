@@ -19,7 +19,7 @@ PYTEST := $(PYTHON) -m pytest
 # What TEST= names may lie in one of the two parts alone; pytest then ends with 5 in the other.
 NONE_OF_THESE := [ $$? -eq 5 -a "$(TEST)" != tests ]
 
-.PHONY: help setup run stop test test-unit test-long test-frameworks bench p4 lint clean
+.PHONY: help setup run demo stop test test-unit test-long test-frameworks bench p4 lint clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets and variables
@@ -35,6 +35,9 @@ setup: ## install system packages, the virtual environment and pinned Python pac
 run: setup ## start the fabric, install the policy, send training gradients over it, open the Mininet prompt
 	@$(PYTHON) -m gradlane.prepare
 	@$(ROOT) $(PYTHON) -m gradlane --topology $(TOPO) --policy $(POLICY) --target $(TARGET) --job $(JOB); code=$$?; $(OWN); exit $$code
+
+demo: setup ## train under congestion by baselines and by Gradlane, compare (FULL=1: every level, seed and method)
+	@mkdir -p build/demo; $(ROOT) $(PYTHON) -m gradlane.demo $(if $(filter 1,$(FULL)),--full); code=$$?; $(OWN); exit $$code
 
 stop: setup ## end a running fabric and whatever a crashed one left behind
 	@$(ROOT) $(PYTHON) -m topologies.stop

@@ -144,7 +144,9 @@ def _fabric(rate: float) -> Fabric:
 def _tune(experiment: Experiment, level: str, methods: Sequence[Method], console: Console) -> TcpTuning:
     if not any(method.tcp for method in methods):
         return experiment.tuning
-    console.print(f"{level}: tuning TCP ({plans.TRIALS} settings, {experiment.plan.trial_rounds} rounds of each)")
+    console.print(
+        f"{level}: tuning TCP ({len(experiment.plan.tunings)} settings, {experiment.plan.trial_rounds} rounds of each)"
+    )
     trials = experiment.tune(level, METHODS[TUNED])
     for tuning, seconds in sorted(trials.items(), key=lambda pair: pair[1]):
         chosen = " <- chosen" if tuning == experiment.tuning else ""

@@ -57,7 +57,7 @@ class Experiment:
             segment = self.segment(method, 0, rounds, trace, tuning, track="trial")
             return float(segment.rounds[WARM_ROUNDS:].mean())
 
-        self.tuning, trials = tuner.tune(trial, lambda *_: None)
+        self.tuning, trials = tuner.tune(trial, self.plan.tunings)
         self.bed.forget("trial")
         return trials
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.policy import Policy
-from gradlane.demo import policies
+from gradlane.demo import policies, tuner
 from gradlane.demo.bed import Roles, TcpTuning
 from traffic.training import gloo
 from traffic.training.background import Burst, Trace
@@ -151,6 +151,8 @@ class Plan:
     model: str = "mlp"
     accuracy_every: int = 2
     """Rounds."""
+    tunings: tuple[TcpTuning, ...] = tuple(tuner.candidates())
+    """Of TCP, to choose from."""
 
     @property
     def rounds_a_draw(self) -> int:
@@ -161,13 +163,13 @@ class Plan:
         """Estimate the duration, given what a round takes."""
         trainings = len(self.levels) * len(self.methods) * len(self.seeds)
         segments = trainings * self.draws
-        tuning = TRIALS * (self.trial_rounds + 1)
+        tuning = len(self.levels) * len(self.tunings) * (self.trial_rounds + 1)
+        segments += len(self.levels) * len(self.tunings) + len(self.methods)
         return 15 + segments * SWITCHING + (trainings * self.rounds + tuning) * round_seconds
 
 
 SWITCHING = 1.5
 """Seconds between two segments: policy, connections, background."""
-TRIALS = 12
 RATE = 50e6
 """What two cores carry with less than 60 % of either: at 100 Mbit/s four workers, two servers and four switches need both."""  # noqa: E501
 SHORT = Plan(("heavy",), DEFAULT, (1,), draws=4, rounds=44, trial_rounds=3, rate=RATE)
