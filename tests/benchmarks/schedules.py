@@ -40,20 +40,20 @@ CASES = {
 kind: torus
 dimensions: [3, 3]
 hosts_per_switch: 1
-host_link: {rate: 8M}
-fabric_link: {rate: 2M}
+host_link: {rate: 16M}
+fabric_link: {rate: 4M}
 """,
-        72_000,
+        374_400,
     ),
     "mesh": Case(
         """
 kind: mesh
 dimensions: [3, 3]
 hosts_per_switch: 1
-host_link: {rate: 8M}
-fabric_link: {rate: 2M}
+host_link: {rate: 16M}
+fabric_link: {rate: 4M}
 """,
-        72_000,
+        374_400,
     ),
     "leaf_spine": Case(
         """
@@ -61,12 +61,12 @@ kind: leaf_spine
 leaves: 2
 spines: 2
 hosts_per_leaf: 4
-host_link: {rate: 4M}
-fabric_link: {rate: 8M}
-overrides:
-  h1-leaf1: {rate: 1M}
+host_link: {rate: 8M}
+fabric_link: {rate: 16M}
+links:
+  - {between: [h1, leaf1], rate: 2M}
 """,
-        72_000,
+        374_400,
     ),
 }
 
