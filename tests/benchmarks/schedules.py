@@ -40,20 +40,20 @@ CASES = {
 kind: torus
 dimensions: [3, 3]
 hosts_per_switch: 1
-host_link: {rate: 16M}
-fabric_link: {rate: 4M}
+host_link: {rate: 80M}
+fabric_link: {rate: 20M}
 """,
-        374_400,
+        748_800,
     ),
     "mesh": Case(
         """
 kind: mesh
 dimensions: [3, 3]
 hosts_per_switch: 1
-host_link: {rate: 16M}
-fabric_link: {rate: 4M}
+host_link: {rate: 80M}
+fabric_link: {rate: 20M}
 """,
-        374_400,
+        748_800,
     ),
     "leaf_spine": Case(
         """
@@ -61,12 +61,12 @@ kind: leaf_spine
 leaves: 2
 spines: 2
 hosts_per_leaf: 4
-host_link: {rate: 8M}
-fabric_link: {rate: 16M}
+host_link: {rate: 40M}
+fabric_link: {rate: 80M}
 links:
-  - {between: [h1, leaf1], rate: 2M}
+  - {between: [h1, leaf1], rate: 10M}
 """,
-        374_400,
+        748_800,
     ),
 }
 

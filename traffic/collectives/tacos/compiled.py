@@ -21,7 +21,8 @@ MATCH = "".join(
     void *engine_new_{width}(uint32_t npus, uint32_t links, uint32_t chunks, const uint32_t *source,
         const uint32_t *destination, const uint32_t *first_in, const uint32_t *first_out, const uint32_t *out_link,
         const int64_t *duration, const uint32_t *lane_of, uint32_t lanes, const int64_t *lane_duration,
-        const uint32_t *chunk_owner, const uint64_t *wanted, const uint32_t *log_capacity, int rule, uint64_t seed);
+        const uint32_t *chunk_owner, const uint64_t *wanted, const uint32_t *log_capacity, int rule, uint64_t seed,
+        const uint32_t *first_port, const uint32_t *port, uint32_t ports, const uint32_t *slots);
     uint32_t engine_step_{width}(void *e, uint32_t *chunk, uint32_t *link, int64_t *now, int *done);
     uint64_t engine_run_{width}(void *e, uint64_t capacity, uint32_t *chunk, uint32_t *link, int64_t *start);
     void engine_free_{width}(void *e);

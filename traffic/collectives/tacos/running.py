@@ -88,6 +88,7 @@ def run(
             op=Op.SUM,
             tolerance=Tolerance(push=0.0),
             line_rate=rate if math.isfinite(rate) else 10e9,
+            patience=ROUND_SECONDS,
         )
         job.save(folder / "job.json")
         arguments = [str(values), str(rounds + 1)]

@@ -71,7 +71,7 @@ def _candidates(network: Network, demand: Demand, engine: str, restarts: int, se
         case Collective.ALL_GATHER | Collective.REDUCE_SCATTER | Collective.ALL_REDUCE:
             if engine == "symmetric" or (any_engine and fits(network, demand)):
                 yield synthesise_symmetric(network, demand, seed=seed, restarts=16 * restarts).expanded()
-            if engine == "matching" or (any_engine and network.ports is None):
+            if engine == "matching" or any_engine:
                 yield from _halves(network, demand, restarts, seed, routed=False)
             if engine == "routing" or (any_engine and network.ports is not None):
                 yield from _halves(network, demand, restarts, seed, routed=True)
