@@ -35,6 +35,8 @@ SHAPE = re.compile(r"(mesh|torus|hypercube):(\d+(?:x\d+)*)(?:@([\d.]+))?")
 AXIS = re.compile(r"(ring|full|switch|line):(\d+)(?:@([\d.]+))?(?:/(\d+))?")
 FRAME_BYTES = FRAME_OVERHEAD[4] + GRADIENT_BYTES + 4 * IPV4_VALUES
 """Of a full packet."""
+LEAST_PACKETS = 8
+"""Of a chunk: chunks are of whole packets, and each is a message with an answer."""
 DEFAULT_GIB = 50.0
 DEFAULT_RATE = 1e9 / 8
 """Bytes/s of a fabric's link that has no rate of its own."""
@@ -122,7 +124,13 @@ def from_fabric(fabric: Fabric) -> Network:
     if len(slots) > network.links:
         first: Index = np.cumsum([0, *map(len, occupied)]).astype(np.uint32)
         ports = Ports(first, np.concatenate(occupied).astype(np.uint32), np.array(slots, np.uint32))
-    return replace(network, ports=ports, ways=tuple(" ".join(way) for way in ways), paths=np.array(paths, np.uint32))
+    return replace(
+        network,
+        ports=ports,
+        ways=tuple(" ".join(way) for way in ways),
+        paths=np.array(paths, np.uint32),
+        least_chunk=LEAST_PACKETS * FRAME_BYTES,
+    )
 
 
 def _rate(fabric: Fabric, hop: tuple[str, str]) -> float:

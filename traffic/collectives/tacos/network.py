@@ -68,6 +68,8 @@ class Network:
     """Of a fabric: the nodes that each link leads through, such as `h1 leaf1 spine2 leaf2 h5`."""
     paths: Index | None = None
     """Of a fabric: what the gradient header's `path` says to keep each link to its way, 0: there is no other."""
+    least_chunk: float = 0.0
+    """Bytes below which a chunk is not worth a message of its own."""
 
     @property
     def links(self) -> int:
@@ -105,6 +107,7 @@ class Network:
             self.bandwidth[order],
             self.shape,
             self.ports and self.ports.of(order),
+            least_chunk=self.least_chunk,
         )
         return turned, order
 
@@ -134,6 +137,7 @@ class Network:
             ports=self.ports and self.ports.of(keep),
             ways=self.ways and tuple(self.ways[i] for i in keep.tolist()),
             paths=None if self.paths is None else self.paths[keep],
+            least_chunk=self.least_chunk,
         )
 
 
