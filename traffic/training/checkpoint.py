@@ -12,8 +12,10 @@ import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from topologies.errors import UsageError
 from traffic.training.rule import State
@@ -89,7 +91,7 @@ def load(path: Path) -> Checkpoint:
         raise UsageError("is no checkpoint", file=path) from None
 
 
-def _state(found: dict[str, np.ndarray], name: str) -> State | None:
+def _state(found: dict[str, NDArray[Any]], name: str) -> State | None:
     if f"{name}_weights" not in found:
         return None
     updates, samples = found[f"{name}_counts"].tolist()
