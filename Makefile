@@ -25,7 +25,7 @@ NONE_OF_THESE := [ $$? -eq 5 -a "$(TEST)" != tests ]
 help: ## list the targets and variables
 	@echo "Gradlane: a network fabric that knows what a gradient packet is worth"
 	@echo
-	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 	@echo
 	@echo "  variables: TOPO=$(TOPO) POLICY=$(POLICY) TARGET=$(TARGET) JOB=$(JOB) TEST=$(TEST) BENCH=$(BENCH)"
 

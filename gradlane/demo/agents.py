@@ -33,7 +33,7 @@ class Agent:
     def __init__(self, running: RunningFabric, place: Place) -> None:
         self.name = f"{place.role} in {place.name}"
         pid = running.hosts[place.name].process.pid
-        command = ["mnexec", "-a", str(pid), sys.executable, "-m", "traffic.training.agent", json.dumps(asdict(place))]
+        command = [*processes.inside(pid), sys.executable, "-m", "traffic.training.agent", json.dumps(asdict(place))]
         try:
             self._process = subprocess.Popen(
                 command,
@@ -47,6 +47,11 @@ class Agent:
         except OSError as error:
             raise FailureError(f"cannot start the {self.name}: {command[0]}: {error.strerror}") from None
         processes.go_first(self._process.pid)  # a late end makes congestion that is the machine's, not the fabric's
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
 
     def __enter__(self) -> Agent:
         return self

@@ -8,7 +8,7 @@ import os
 import subprocess
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from controller.p4rt.pipeline import Pipeline
 from controller.policy import Policy
 from controller.reconcile import Controller
 from gradlane.demo.agents import Agent, Answer, ask, collect
-from topologies import addresses
+from topologies import addresses, processes
 from topologies.errors import FailureError
 from topologies.mininet_fabric import MininetFabric
 from topologies.model import Fabric
@@ -66,9 +66,11 @@ class TcpTuning:
 class Bed:
     """A fabric that is up, with agents; a context manager that leaves nothing behind."""
 
-    def __init__(self, fabric: Fabric, roles: Roles, *, instance: int | None = 0) -> None:
+    def __init__(self, fabric: Fabric, roles: Roles, *, instance: int | None = 0, real_time: bool = True) -> None:
+        """Hold a fabric; with `real_time` switches and hosts run before everything else on the machine."""
         self._net = MininetFabric(fabric, instance=instance)
         self.roles = roles
+        self._real_time = real_time
         self._stack = ExitStack()
         self.workers: dict[int, Agent] = {}
         self.servers: dict[int, Agent] = {}
@@ -163,8 +165,7 @@ class Bed:
 
     def switch_cpu_seconds(self) -> float:
         """Return the processor time that the switches have used, all together."""
-        pids = {switch.process.pid for switch in self._net.running.switches.values() if switch.process}
-        return sum(_cpu_seconds(pid) for pid in pids)
+        return sum(_cpu_seconds(pid) for pid in self._switch_pids())
 
     def _start(self, stack: ExitStack) -> None:
         native.build()  # here, where a missing compiler is an error of this process
@@ -183,11 +184,17 @@ class Bed:
         self.others = {host.name: start("background", host.name, 0) for host in self._net.fabric.hosts}
         everybody = [*self.workers.values(), *self.servers.values(), *self.others.values()]
         collect(dict(enumerate(everybody)), START_SECONDS, self._net.check)
+        if self._real_time:
+            for pid in (*(agent.pid for agent in everybody), *self._switch_pids()):
+                _in_real_time(pid)
         self.draw(0)
+
+    def _switch_pids(self) -> set[int]:
+        return {switch.process.pid for switch in self._net.running.switches.values() if switch.process}
 
     def _inside(self, host: str, *command: str) -> None:
         pid = self._net.running.hosts[host].process.pid
-        done = subprocess.run(["mnexec", "-a", str(pid), *command], capture_output=True, text=True, check=False)
+        done = subprocess.run([*processes.inside(pid), *command], capture_output=True, text=True, check=False)
         if done.returncode:
             raise FailureError(f"{' '.join(command)} in {host}: {done.stderr.strip()}")
 
@@ -206,6 +213,13 @@ def renumbered(fabric: Fabric, draw: int) -> Fabric:
 def load_fabric() -> Fabric:
     """Return the demo's fabric."""
     return topologies.load(FABRIC)
+
+
+def _in_real_time(pid: int) -> None:
+    """Let all threads of a process go before what is no fabric's, where this one may: else others' computing shows."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):
+            os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(1))
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -38,8 +38,11 @@ def fifo(queue_packets: int) -> Policy:
     )
 
 
-def gradlane(*, priority: bool = True, drop: bool = True) -> Policy:
-    """Return Gradlane's policy: every packet takes a path of its own; classes by layer and selective drop, if asked."""
+def gradlane(queue_packets: int, *, priority: bool = True, drop: bool = True) -> Policy:
+    """Return Gradlane's policy: every packet takes a path of its own; classes by layer and selective drop, if asked.
+
+    Queues are as deep as the plain network's, so that background meets the same.
+    """
     values: dict[str, Any] = {
         "name": "-".join(["spray", *["priority"] * priority, *["drop"] * drop]),
         "classes": {"control": 7, "trimmed": 7, "data": "1-6", "ordinary": 0, "dscp": {DSCP: FRONT_CLASS}},
@@ -47,7 +50,7 @@ def gradlane(*, priority: bool = True, drop: bool = True) -> Policy:
             "any": {"ranges": RANGES} if priority else {"class": FRONT_CLASS},
             "background": {"id": BACKGROUND_JOB, "class": FRONT_CLASS},
         },
-        "queues": {"default": {"bytes": "80ms", "full": "97%"}},
+        "queues": {"default": {"packets": queue_packets, "full": "off"}},
         "paths": {
             "default": "flow_hash",
             "per_class": [{"classes": "1-7", "mode": "shallower_of_two"}],
@@ -56,8 +59,8 @@ def gradlane(*, priority: bool = True, drop: bool = True) -> Policy:
     }
     if drop:
         values["judgement"] = [
-            {"classes": classes, "rows": [*_rows(depths), {"above": mark, "action": "mark"}]}
-            for classes, depths, mark in (("5-6", FRONT_DEPTHS, "2ms"), ("1-4", BACK_DEPTHS, "4ms"))
+            {"classes": classes, "rows": _rows(depths)}
+            for classes, depths in (("5-6", FRONT_DEPTHS), ("1-4", BACK_DEPTHS))
         ]
     return Policy.model_validate(values)
 

@@ -170,7 +170,7 @@ class Job:
         return RateSettings(
             line=self.line_rate,
             initial=min(max(self.line_rate / workers, default.initial), self.line_rate),
-            least=min(max(self.line_rate / (4 * workers), default.least), self.line_rate),
+            least=min(max(self.line_rate / (2 * workers), default.least), self.line_rate),
             target_delay=max(round(bursts * SECOND), default.target_delay),
         )
 

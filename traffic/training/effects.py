@@ -119,7 +119,7 @@ class Algorithm(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """As results call it."""
 
     def work(self, worker: Worker) -> Work:
         """Train until `worker.ending`, and leave no gradient behind."""
