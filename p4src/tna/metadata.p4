@@ -53,6 +53,7 @@ struct headers_t {
 
 struct ingress_metadata_t {
     bool checksum_error;
+    bool countable;             // the bytes of `count` values of the header's data type can be told
     fault_t fault;
     bit<16> ether_type;         // behind the tag, if there is one
     bit<8> protocol;            // IPv4 protocol or IPv6 next header
