@@ -73,8 +73,8 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
         size = CLASSES;
     }
 
-    // A stage of Tofino sees what the stages before it wrote, and there are twelve. So what depends on the frame alone is
-    // looked up first, for every packet, and each step notes a reason of its own; the first of them counts.
+    // A stage of Tofino sees what the stages before it wrote, and there are twelve. So what depends on the frame alone
+    // is looked up first, for every packet, and each step notes a reason of its own; the first of them counts.
     apply {
         bool settled = false;
         drop_reason_t malformed = drop_reason_t.NONE;

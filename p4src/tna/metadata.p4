@@ -14,9 +14,9 @@ enum bit<8> carried_t {
     TRIMMED_COPY = 2
 }
 
-// What ingress tells egress about a packet, written as it becomes known. Fields that one action writes stand in bytes of
-// their own, since it can bring no more than two fields together in a container; the port stands as in the intrinsic
-// metadata that the parser copies it from.
+// What ingress tells egress about a packet, written as it becomes known. Fields that one action writes stand in bytes
+// of their own, since it can bring no more than two fields together in a container; the port stands as in the
+// intrinsic metadata that the parser copies it from.
 header bridge_t {
     carried_t carried;
     importance_t importance;
