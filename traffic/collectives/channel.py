@@ -113,7 +113,7 @@ class SocketChannel:
         try:
             self.call(begin)
             wait([idle], self.job.patience + FAREWELL_SECONDS)
-            wait(self.call(member.leave), FAREWELL_SECONDS)
+            wait(self.call(member.leave), self.job.patience if member.error is None else FAREWELL_SECONDS)
         except Cancelled:
             log.debug("the endpoint had closed already")
 

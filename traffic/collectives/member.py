@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -147,29 +146,36 @@ class Member:
         if not self._unmet[node]:
             del self._unmet[node]
             self.channel.met(node)
+            if not self.worker:
+                self._watch(node)
         self._check_met()
+
+    def _watch(self, node: int) -> None:
+        """Wait for a rank to leave, so that its death is noticed also when nothing else is to come from it."""
+        ids = NOTICES.ids(self.job.number, node, LEAVING, 0)
+        leaving = self.receive(node, ids, NOTICES, Expectation(whenever=True))
+        leaving.add_done_callback(partial(self._noticed, node, LEAVING))
 
     def _check_met(self) -> None:
         if not self._unmet and not self.all_met.done():
             self.all_met.set_result(None)
 
-    def _notify(self, node: int, number: int, content: bytes) -> None:
+    def _notify(self, node: int, number: int, content: bytes) -> Future[SendReport] | None:
         padded = content + b"\0" * (-len(content) % 4) or bytes(4)
         values: Floats = np.frombuffer(padded, np.float32)
         ids = NOTICES.ids(self.job.number, self.node, number, len(content))
         if number == HELLO:
-            self.send(node, values, ids, NOTICES, 0.0, 0)
-            return
-        with suppress(Cancelled):  # the endpoint is closed
-            said = self.channel.send(node, values, ids, tolerance=0.0, data_type=DataType.FLOAT32, path=0)
-            self._last_words.append(said)
+            return self.send(node, values, ids, NOTICES, 0.0, 0)
+        try:
+            return self.channel.send(node, values, ids, tolerance=0.0, data_type=DataType.FLOAT32, path=0)
+        except Cancelled:  # the endpoint is closed
+            return None
 
     def leave(self) -> list[Future[SendReport]]:
-        """Tell the others that this node needs them no more; returns what they must hear before it may go."""
+        """Tell the others that this node needs them no more; returns what must be heard before it may go."""
         if self.error is None:
-            for node in self.others:
-                if node not in self.left:
-                    self._notify(node, LEAVING, b"")
+            told = {node: self._notify(node, LEAVING, b"") for node in self.others if node not in self.left}
+            return [future for node, future in told.items() if node >= len(self.job.workers) and future is not None]
         return self._last_words
 
     def unasked(self, node: int, key: bytes, values: int) -> None:
@@ -233,7 +239,7 @@ class Member:
             seconds = (self.channel.now() - begun) / SECOND
             outcome = result.reshape(values.shape)
             ids = name.tensor, name.layer, name.round
-            if self._spending and name.tensor < TENSORS and not name.broadcast:
+            if self._spending and not name.exact:
                 self._spending.reduced(outcome)
             future.set_result(Reduced(outcome, operation.weight, *ids, seconds, tuple(operation.sent)))
 
@@ -274,7 +280,7 @@ class Member:
 
     def tolerance(self, name: Name) -> float:
         """Return the share that may be lost of values to be summed."""
-        if name.tensor >= TENSORS:
+        if name.exact:
             return 0.0
         if self._spending is not None:
             return self._spending.tolerance(name.round)
@@ -286,7 +292,7 @@ class Member:
         self, node: int, values: Floats, ids: TensorId, name: Name, tolerance: float, path: int
     ) -> Future[SendReport]:
         """Begin to send; a failure is the whole job's."""
-        data_type = DataType.FLOAT32 if name.broadcast or name.tensor == NOTICE else self.job.wire
+        data_type = DataType.FLOAT32 if name.exact else self.job.wire
         try:
             sending = self.channel.send(node, values, ids, tolerance=tolerance, data_type=data_type, path=path)
         except Cancelled as error:
@@ -304,7 +310,7 @@ class Member:
             self._greeted(node)
         elif name.tensor < TENSORS:
             self.statistics.add(future.result())
-            if self._spending and not name.broadcast:
+            if self._spending and not name.exact:
                 self._spending.reported(future.result())
         if not self._sending:
             self.drained()
@@ -329,14 +335,17 @@ class Member:
 
     def _missed(self, node: int, name: Name, error: BaseException) -> None:
         who = self.job.who(node)
+        if name == NOTICES:  # whatever else waits for this node says more
+            waiting = (running.operation for running in self._running.values())
+            name = next((operation.name for operation in waiting if operation.waits_for(node)), name)
         running = self._running.get(_place(name))
         after = f" {(self.channel.now() - running.begun) / SECOND:.1f} s after it began" if running else ""
         match error:
             case PeerLost() if node in self._unmet:
                 self.fail(f"{who} did not come within {self.job.connect_timeout:g} s")
             case PeerLost():
-                silent = f"nothing was heard of it for {self.job.patience:g} s"
-                self.fail(f"{who} is lost: {silent}, {_what(name)} failed{after}", culprit=node)
+                what = f", {name} failed{after}" if name != NOTICES else ""
+                self.fail(f"{who} is lost: nothing was heard of it for {self.job.patience:g} s{what}", culprit=node)
             case Overdue() if node in self._unmet:
                 self.fail(f"{who} did not come within {self.job.connect_timeout:g} s")
             case Overdue():
@@ -354,7 +363,8 @@ class Member:
         if tell:
             for node in self.others:
                 if node != culprit and node not in self.left:
-                    self._notify(node, FAILED, reason.encode()[:MOST_TEXT])
+                    told = self._notify(node, FAILED, reason.encode()[:MOST_TEXT])
+                    self._last_words += [told] if told is not None else []
         if not self.all_met.done():
             self.all_met.set_exception(self.error)
         stopped, self._running = list(self._running.values()), {}

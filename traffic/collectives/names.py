@@ -20,6 +20,8 @@ from traffic.packer import TensorId
 ROUNDS = 1 << 20
 BROADCAST = 1 << 11
 NUMBERS = BROADCAST - 1
+EXACT = 0xE000
+"""From here on: whole and in float32, whatever the job tolerates and sends. For what may be no gradient."""
 TENSORS = 0xF000
 """The user's are those below."""
 BARRIER = 0xF000
@@ -34,6 +36,11 @@ class Name:
     layer: int
     round: int
     broadcast: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether it goes whole and in float32."""
+        return self.broadcast or self.tensor >= EXACT
 
     def ids(self, job: int, node: int, number: int, weight: int) -> TensorId:
         """Return the name of a message of this tensor."""

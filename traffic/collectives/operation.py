@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traffic.collectives.job import Job, Op
-from traffic.collectives.names import TENSORS, Name
+from traffic.collectives.names import Name
 from traffic.collectives.plan import Plan, Send
 from traffic.packer import TensorId, decode, encode
 from traffic.transport.loss import ErrorFeedback, Fill, fill_lost
@@ -214,7 +214,7 @@ class Operation:
         partial = self._partial[send.chunk]
         ids = name.ids(host.job.number, host.node, send.number, partial.weight)
         tolerance = host.tolerance(name)
-        if not host.job.feeds_back or name.tensor >= TENSORS:
+        if not host.job.feeds_back or name.exact:
             self.sent.append(host.send(send.destination, self._unscaled(partial), ids, name, tolerance, send.path))
             return
         owed_to = send.destination, name.tensor, send.number
@@ -247,7 +247,7 @@ class Operation:
             values = self._unscaled(Partial(self._scaled(partial), partial.weight, self._weighted))
             if host.job.op is Op.MEAN:
                 values = values / np.float32(len(host.job.workers))
-            if host.job.wire is not DataType.FLOAT32:
+            if host.job.wire is not DataType.FLOAT32 and not self.name.exact:
                 values = decode(encode(values, host.job.wire), host.job.wire)
             self._final[chunk] = values
         return self._final[chunk]

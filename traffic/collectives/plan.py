@@ -18,12 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topologies.errors import UsageError
-from traffic.collectives.tacos import files
-from traffic.collectives.tacos.schedule import Collective
-from traffic.collectives.tacos.verify import RejectedError, verify
 
 MOST_SENDS = 1 << 11
 """From one node to another in one plan: how many the header can tell apart (names.py)."""
+MOST_PATH = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +169,10 @@ def from_file(file: Path, workers: int) -> Plan:
 
     Rank i is the i-th member of the schedule's group. Raises UsageError that names the file.
     """
+    from traffic.collectives.tacos import files  # here, since scipy takes a second to load
+    from traffic.collectives.tacos.schedule import Collective
+    from traffic.collectives.tacos.verify import RejectedError, verify
+
     schedule = files.load(file)
     demand = schedule.demand
     if demand.collective is not Collective.ALL_REDUCE:
@@ -192,9 +194,12 @@ def from_file(file: Path, workers: int) -> Plan:
         schedule.chunk.tolist(),
         ends,
         schedule.reduces.tolist(),
+        [0] * len(ends) if schedule.path is None else schedule.path.tolist(),
         strict=True,
     )
-    sends = [(start, end, chunk, *pair, reduces, 0) for start, end, chunk, pair, reduces in columns]
+    sends = [(start, end, chunk, *pair, reduces, path) for start, end, chunk, pair, reduces, path in columns]
+    if any(path > MOST_PATH for *_, path in sends):
+        raise UsageError(f"names paths beyond {MOST_PATH}", file=file)
     return _plan(file.name, workers, workers, demand.chunks, sends)
 
 

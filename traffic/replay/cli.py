@@ -15,8 +15,8 @@ from topologies.units import parse_duration, parse_rate
 
 if TYPE_CHECKING:
     from topologies.state import RunningFabric
+    from traffic.hosts import Site
     from traffic.replay.observe import Observation, Observe
-    from traffic.replay.session import Site
     from traffic.replay.stream import Stream
 
 WORTH_SAYING_S = 10.0
@@ -48,7 +48,8 @@ def add_replay(app: typer.Typer, observe: Observe | None = None) -> None:
         from rich.console import Console
 
         from topologies import state
-        from traffic.replay.session import Timing, run, seconds_per_round, site_of
+        from traffic.hosts import site_of
+        from traffic.replay.session import Timing, run, seconds_per_round
         from traffic.replay.summary import summarise
         from traffic.replay.tables import replay_report
 

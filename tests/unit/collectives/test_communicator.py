@@ -112,9 +112,10 @@ def test_a_rank_that_raises_ends_the_others_with_its_reason() -> None:
     here, errors = job(3, servers=1), []
 
     def work(communicator: Communicator) -> None:
-        if communicator.rank == 1:
-            raise ValueError("the loss is nan")
         try:
+            communicator.barrier()
+            if communicator.rank == 1:
+                raise ValueError("the loss is nan")
             communicator.all_reduce(np.ones(5000), tensor=0, round=0).result(LONG)
         except CollectiveError as error:
             errors.append(str(error))

@@ -132,3 +132,13 @@ def test_a_server_ends_once_all_ranks_have_left() -> None:
         world.run(0.1)
     assert ended == [True]
     assert world.members[3].error is None
+
+
+def test_a_server_notices_a_rank_that_dies_between_rounds() -> None:
+    world = World.of(job(3, servers=1, collective="ps", **RULES))
+    world.run(3 * RULES["timeout"])
+    assert world.members[3].error is None, "nobody has to send"
+    world.network.kill(world.nodes[1])
+    world.run(4)
+    assert str(world.members[3].error) == "rank 1 (10.0.0.2) is lost: nothing was heard of it for 2 s"
+    assert str(world.members[0].error) == str(world.members[3].error)

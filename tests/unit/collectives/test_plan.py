@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,10 @@ from traffic.collectives.tacos import files
 from traffic.collectives.tacos.network import mesh
 from traffic.collectives.tacos.schedule import Collective, demand
 from traffic.collectives.tacos.synthesis import synthesise
+from traffic.packer import TensorId
 from traffic.transport.control import key_of
+from traffic.transport.core import OutboundMessage
+from traffic.wire import HEADER, DataType
 
 PLANS = [
     parameter_server(1, 1),
@@ -95,6 +99,27 @@ def test_a_schedule_file_gives_a_plan_in_the_order_of_its_links(tmp_path: Path) 
             of_link = (schedule.source == node) & (schedule.destination == destination)
             assert [send.chunk for send in sends] == schedule.chunk[of_link].tolist()
             assert [send.number for send in sends] == list(range(len(sends)))
+
+
+@pytest.mark.parametrize("name", ["schedule.json", "schedule.npz"])
+def test_paths_that_a_schedule_names_are_pinned(tmp_path: Path, name: str) -> None:
+    schedule = files.load(saved(tmp_path))
+    paths = np.arange(len(schedule.chunk), dtype=np.uint32) % 3
+    files.save(replace(schedule, path=paths), tmp_path / name)
+    assert [send.path for send in from_file(tmp_path / name, 4).sends] == paths.tolist()
+    files.save(replace(schedule, path=paths + 300), tmp_path / name)
+    with pytest.raises(UsageError, match="names paths beyond 255"):
+        from_file(tmp_path / name, 4)
+    message = OutboundMessage(
+        np.ones(800, np.float32),
+        TensorId(),
+        per_packet=360,
+        data_type=DataType.FLOAT32,
+        first_sequence=0,
+        protected_share=0.0,
+        path=2,
+    )
+    assert message._headers.view(HEADER)["path"].tolist() == [[2]] * 3
 
 
 def test_schedules_that_do_not_fit_are_refused_by_name(tmp_path: Path) -> None:

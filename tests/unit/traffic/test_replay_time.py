@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import topologies
 from topologies import state
 from topologies.errors import FailureError
+from traffic import hosts
 from traffic.replay import cli, session
 from traffic.replay.frames import Station
 from traffic.replay.session import Site, Timing, seconds_per_round
@@ -44,7 +45,7 @@ def replay(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
         raise FailureError("not sent")
 
     monkeypatch.setattr(state, "load", lambda: SimpleNamespace(fabric=FABRIC))
-    monkeypatch.setattr(session, "site_of", lambda running, name: site(name))
+    monkeypatch.setattr(hosts, "site_of", lambda running, name: site(name))
     monkeypatch.setattr(session, "run", not_sent)
     app = typer.Typer()
     cli.add_replay(app)

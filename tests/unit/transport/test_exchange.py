@@ -152,5 +152,5 @@ def test_what_the_sender_asks_for_again_is_the_most_important_of_what_is_missing
 
 def test_a_receiver_that_is_not_eager_takes_what_is_still_on_its_way() -> None:
     values = gradient(36_000)
-    assert exchange(pair(), values, tolerance=0.3, eager=True)[1].missing_values > 0
-    assert exchange(pair(), values, tolerance=0.3, eager=False)[1].missing_values == 0
+    assert exchange(pair(), values, tolerance=0.1, eager=True)[1].missing_values > 0
+    assert exchange(pair(), values, tolerance=0.1, eager=False)[1].missing_values == 0

@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from traffic.collectives.tacos.network import Network
+from traffic.collectives.tacos.optimum import all_reduce_optimum
 from traffic.collectives.tacos.routing import distances
 from traffic.collectives.tacos.schedule import Collective, Demand
 
@@ -20,6 +21,8 @@ Rates = npt.NDArray[np.float64]
 CUTS_UP_TO = 256
 """NPUs up to which cuts are searched on networks without symmetry."""
 SYMMETRIC_CUTS_UP_TO = 1024
+TREES_UP_TO = 64
+"""NPUs up to which the linear program of trees is solved on networks without symmetry."""
 DISTANCES_UP_TO = 2048
 
 
@@ -35,11 +38,18 @@ class Bounds:
     """By the farthest pair."""
     halves: float | None
     """Of All-Reduce as Reduce-Scatter and All-Gather only: what reduce-and-broadcast trees may beat."""
+    trees: float | None = None
+    """Of All-Reduce by trees, which Reduce-Scatter and All-Gather are a special case of."""
 
     @property
     def best(self) -> float:
         """The largest of those that bind every schedule."""
         return max(self.node, self.cut or 0.0, self.latency)
+
+    @property
+    def optimum(self) -> float | None:
+        """What infinitely fine chunks without latency can reach: of All-Reduce, those that trees carry."""
+        return self.cut if self.trees is None else self.trees
 
 
 def bounds(network: Network, demand: Demand) -> Bounds:
@@ -53,7 +63,7 @@ def bounds(network: Network, demand: Demand) -> Bounds:
     share = size * (count - 1) / count
     total = min(float(into.sum()), float(out.sum()))
     halves: float | None = None
-    cut: float | None = None
+    cut = trees = None
     affordable = network.ports is None and (
         network.npus <= CUTS_UP_TO or (network.shape is not None and network.npus <= SYMMETRIC_CUTS_UP_TO)
     )
@@ -70,6 +80,8 @@ def bounds(network: Network, demand: Demand) -> Bounds:
                 gather = gather_cut(network, demand) if affordable else share / least_in
                 scatter = gather_cut(network.reversed()[0], demand) if affordable else share / least_out
                 halves = gather + scatter
+                if affordable and (network.npus <= TREES_UP_TO or network.shape is not None):
+                    trees = all_reduce_optimum(network, members, size)
             case Collective.BROADCAST:
                 others = members[members != demand.root]
                 node = max(size / float(into[others].min()), size / float(out[demand.root]))
@@ -88,7 +100,7 @@ def bounds(network: Network, demand: Demand) -> Bounds:
                     # A byte takes at least the link time of its quickest way; all links together have npus-wide time.
                     hops = distances(unweighted(network), 0.0, members)[:, members]
                     node = max(node, float(hops.sum()) * size / count / total)
-    return Bounds(node, cut, _latency(network, demand), halves)
+    return Bounds(node, cut, _latency(network, demand), halves, trees)
 
 
 def unweighted(network: Network) -> Network:

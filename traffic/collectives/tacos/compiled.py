@@ -21,12 +21,21 @@ MATCH = "".join(
     void *engine_new_{width}(uint32_t npus, uint32_t links, uint32_t chunks, const uint32_t *source,
         const uint32_t *destination, const uint32_t *first_in, const uint32_t *first_out, const uint32_t *out_link,
         const int64_t *duration, const uint32_t *lane_of, uint32_t lanes, const int64_t *lane_duration,
-        const uint32_t *chunk_owner, const uint64_t *wanted, const uint32_t *log_capacity, int rule, uint64_t seed,
-        uint32_t threads);
+        const uint32_t *chunk_owner, const uint64_t *wanted, const uint32_t *log_capacity, int rule, uint64_t seed);
     uint32_t engine_step_{width}(void *e, uint32_t *chunk, uint32_t *link, int64_t *now, int *done);
     uint64_t engine_run_{width}(void *e, uint64_t capacity, uint32_t *chunk, uint32_t *link, int64_t *start);
-    uint64_t engine_missing_{width}(void *e);
     void engine_free_{width}(void *e);
+    """
+    for width in ("narrow", "wide")
+)
+EVEN = "".join(
+    f"""
+    void *even_new_{width}(uint32_t npus, uint32_t links, uint32_t chunks, const uint32_t *source,
+        const uint32_t *first_in, const uint32_t *owner, const uint64_t *wanted, uint64_t seed, uint32_t threads);
+    uint32_t even_step_{width}(void *e, uint32_t *chunk, uint32_t *link);
+    uint64_t even_run_{width}(void *e, int64_t duration, uint64_t capacity, uint32_t *chunk, uint32_t *link,
+        int64_t *start);
+    void even_free_{width}(void *e);
     """
     for width in ("narrow", "wide")
 )
@@ -77,6 +86,11 @@ def _load(declarations: str, *names: str) -> tuple[cffi.FFI, Any]:
 def match() -> tuple[cffi.FFI, Any]:
     """Return the general All-Gather engine."""
     return _load(MATCH, "match.c", "match_wide.c")
+
+
+def even() -> tuple[cffi.FFI, Any]:
+    """Return the All-Gather engine for links that all take equally long."""
+    return _load(EVEN, "even.c", "even_wide.c")
 
 
 def verifier() -> tuple[cffi.FFI, Any]:

@@ -17,20 +17,31 @@ from traffic.collectives.tacos.schedule import Collective, Demand, Schedule
 
 FORMAT, VERSION = "gradlane-schedule", 1
 COLUMNS = ("chunk", "link", "start", "end", "reduces")
+PATH = "path"
+"""A column that need not be there."""
 
 
 def save(schedule: Schedule, file: Path) -> None:
     """Write a schedule, as .npz if the file is called so, else as JSON. Raises UsageError where that fails."""
     about = _about(schedule)
-    columns = {name: getattr(schedule, name) for name in COLUMNS}
-    try:
-        if file.suffix == ".npz":
+    names = COLUMNS if schedule.path is None else (*COLUMNS, PATH)
+    columns = {name: getattr(schedule, name) for name in names}
+    if file.suffix == ".npz":
+        try:
             np.savez_compressed(file, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **columns)
-        else:
-            rows = zip(*(columns[name].tolist() for name in COLUMNS), strict=True)
-            lines = ",\n  ".join(json.dumps(row) for row in rows)
-            head = json.dumps({**about, "columns": COLUMNS})
-            file.write_text(f'{head[:-1]}, "sends": [\n  {lines}\n]}}\n')
+        except OSError as error:
+            raise UsageError(f"cannot write: {error.strerror or error}", file=file) from None
+        return
+    rows = zip(*(columns[name].tolist() for name in names), strict=True)
+    lines = ",\n  ".join(json.dumps(row) for row in rows)
+    head = json.dumps({**about, "columns": names})
+    write(file, f'{head[:-1]}, "sends": [\n  {lines}\n]}}\n')
+
+
+def write(file: Path, text: str) -> None:
+    """Write a text. Raises UsageError where that fails."""
+    try:
+        file.write_text(text)
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror or error}", file=file) from None
 
@@ -41,11 +52,13 @@ def load(file: Path) -> Schedule:
         if file.suffix == ".npz":
             with np.load(file) as archive:
                 about = json.loads(archive["about"].tobytes())
-                return _schedule(about, {name: archive[name] for name in COLUMNS})
+                names = [*COLUMNS, *({PATH} & set(archive.files))]
+                return _schedule(about, {name: archive[name] for name in names})
         about = json.loads(file.read_text())
         rows = about["sends"]
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS)
-        return _schedule(about, dict(zip(COLUMNS, columns, strict=True)))
+        names = [*COLUMNS, *([PATH] if PATH in about.get("columns", ()) else [])]
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+        return _schedule(about, dict(zip(names, columns, strict=True)))
     except (OSError, BadZipFile) as error:
         raise UsageError(f"cannot read: {error}", file=file) from None
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -101,4 +114,5 @@ def _schedule(about: dict[str, Any], columns: dict[str, Any]) -> Schedule:
         np.array(columns["start"], np.int64),
         np.array(columns["end"], np.int64),
         np.array(columns["reduces"], np.bool_),
+        np.array(columns[PATH], np.uint32) if PATH in columns else None,
     )

@@ -8,11 +8,8 @@
  * destination has claimed, it has claimed for ever. Times are integer ticks; a link is busy from start to end of a
  * send. Completions wait in one FIFO per distinct link time: equal times complete in the order they were started.
  *
- * At one instant every decision depends only on the logs as they then are and on the destination's own claims, so
- * destinations are split over threads when many links are ready at once. The result does not depend on the split.
+ * Where all links take equally long, even.c does the same in a quarter of the time.
  */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -26,7 +23,7 @@ typedef uint16_t chunk_t;              /* up to 65,536 chunks: halves the logs, 
 #define NAME(x) x##_narrow
 #endif
 
-enum { THREADS_MAX = 16, PARALLEL_FROM = 8192, AHEAD = 8, NONE = 0 };
+enum { AHEAD = 8 };
 
 enum rule {                            /* what a slow link does with a chunk that a faster neighbour could bring */
     RULE_GREEDY = 0,                   /* takes it */
@@ -38,7 +35,7 @@ struct flight { uint32_t link; chunk_t chunk; };
 struct lane { int64_t duration; uint32_t head, count, capacity; struct flight *flights; int64_t *ends; };
 
 struct engine {
-    uint32_t npus, links, chunks, words, lanes, threads;
+    uint32_t npus, links, chunks, words, lanes;
     enum rule rule;
     const uint32_t *source, *destination, *first_in, *first_out, *out_link;
     const int64_t *duration;
@@ -57,12 +54,7 @@ struct engine {
     int64_t *choice;                   /* per ready link: chunk, or -1 */
     uint64_t seed, instant;
     int64_t now;
-    uint64_t sent, flying;
-    /* worker threads */
-    pthread_t worker[THREADS_MAX];
-    pthread_barrier_t begin, end;
-    bool stop;
-    uint32_t split[THREADS_MAX + 1];
+    uint64_t flying;
 };
 
 static inline uint64_t mix(uint64_t z)
@@ -167,21 +159,6 @@ static void decide(struct engine *e, uint32_t low, uint32_t high)
     }
 }
 
-struct start { struct engine *engine; uint32_t index; };
-
-static void *work(void *argument)
-{
-    struct start start = *(struct start *)argument;
-    free(argument);
-    struct engine *e = start.engine;
-    for (;;) {
-        pthread_barrier_wait(&e->begin);
-        if (e->stop) return NULL;
-        decide(e, e->split[start.index], e->split[start.index + 1]);
-        pthread_barrier_wait(&e->end);
-    }
-}
-
 static void list(struct engine *e, uint32_t link)
 {
     if (!e->listed[link] && !e->busy[link]) {
@@ -231,13 +208,6 @@ static void sort_ready(struct engine *e)
 void NAME(engine_free)(struct engine *e)
 {
     if (!e) return;
-    if (e->threads > 1) {
-        e->stop = true;
-        pthread_barrier_wait(&e->begin);
-        for (uint32_t i = 1; i < e->threads; i++) pthread_join(e->worker[i], NULL);
-        pthread_barrier_destroy(&e->begin);
-        pthread_barrier_destroy(&e->end);
-    }
     for (uint32_t n = 0; e->log && n < e->npus; n++) free(e->log[n]);
     for (uint32_t i = 0; e->lane && i < e->lanes; i++) { free(e->lane[i].flights); free(e->lane[i].ends); }
     free(e->log); free(e->held); free(e->claimed); free(e->pointer); free(e->busy); free(e->listed);
@@ -250,7 +220,7 @@ struct engine *NAME(engine_new)(uint32_t npus, uint32_t links, uint32_t chunks, 
                           const uint32_t *first_in, const uint32_t *first_out, const uint32_t *out_link,
                           const int64_t *duration, const uint32_t *lane_of, uint32_t lanes, const int64_t *lane_duration,
                           const uint32_t *chunk_owner, const uint64_t *wanted, const uint32_t *log_capacity, int rule,
-                          uint64_t seed, uint32_t threads)
+                          uint64_t seed)
 {
     struct engine *e = calloc(1, sizeof *e);
     if (!e) return NULL;
@@ -288,18 +258,6 @@ struct engine *NAME(engine_new)(uint32_t npus, uint32_t links, uint32_t chunks, 
         e->claimed[(size_t)owner * e->words + (c >> 6)] |= 1ull << (c & 63);
     }
     for (uint32_t link = 0; link < links; link++) list(e, link);
-    if (threads > THREADS_MAX) threads = THREADS_MAX;
-    e->threads = 1;
-    if (threads > 1 && links >= PARALLEL_FROM) {
-        pthread_barrier_init(&e->begin, NULL, threads);
-        pthread_barrier_init(&e->end, NULL, threads);
-        e->threads = threads;
-        for (uint32_t i = 1; i < threads; i++) {
-            struct start *start = malloc(sizeof *start);
-            *start = (struct start){ e, i };
-            pthread_create(&e->worker[i], NULL, work, start);
-        }
-    }
     return e;
 }
 
@@ -311,18 +269,7 @@ uint32_t NAME(engine_step)(struct engine *e, uint32_t *chunk, uint32_t *link, in
     sort_ready(e);
     uint32_t ready = e->ready_count, count = 0;
     e->instant++;
-    if (e->threads > 1 && ready >= PARALLEL_FROM) {
-        for (uint32_t i = 0; i <= e->threads; i++) {
-            uint32_t at = (uint32_t)((uint64_t)ready * i / e->threads);
-            while (at > 0 && at < ready && e->destination[e->sorted[at]] == e->destination[e->sorted[at - 1]]) at++;
-            e->split[i] = at;
-        }
-        pthread_barrier_wait(&e->begin);
-        decide(e, e->split[0], e->split[1]);
-        pthread_barrier_wait(&e->end);
-    } else {
-        decide(e, 0, ready);
-    }
+    decide(e, 0, ready);
     e->ready_count = 0;
     for (uint32_t i = 0; i < ready; i++) {
         if (e->choice[i] < 0) continue;
@@ -336,7 +283,6 @@ uint32_t NAME(engine_step)(struct engine *e, uint32_t *chunk, uint32_t *link, in
         chunk[count] = (uint32_t)e->choice[i];
         link[count++] = l;
     }
-    e->sent += count;
     e->flying += count;
     if (e->flying == 0) { *done = 1; return count; }
     int64_t next = INT64_MAX;
@@ -360,18 +306,6 @@ uint32_t NAME(engine_step)(struct engine *e, uint32_t *chunk, uint32_t *link, in
     wake_all(e);
     *done = 0;
     return count;
-}
-
-uint64_t NAME(engine_missing)(const struct engine *e) /* chunks wanted and never received */
-{
-    uint64_t missing = 0;
-    for (uint32_t n = 0; n < e->npus; n++)
-        for (uint32_t w = 0; w < e->words; w++) {
-            uint64_t want = e->wanted ? e->wanted[(size_t)n * e->words + w]
-                                      : (w + 1 == e->words && e->chunks % 64 ? (1ull << e->chunks % 64) - 1 : ~0ull);
-            missing += (uint64_t)__builtin_popcountll(want & ~e->claimed[(size_t)n * e->words + w]);
-        }
-    return missing;
 }
 
 /* Run to the end, at most `capacity` sends into the arrays. Returns the number of sends, or capacity + 1 if more. */

@@ -81,7 +81,7 @@ class Verifier:
         self.network, self.demand = network, demand
         self._ffi, self._library = verifier()
         seconds = network.latency + demand.chunk_bytes / network.bandwidth
-        self._duration = np.maximum(1, np.rint(seconds * 1e12)).astype(np.int64)
+        self._duration = np.maximum(1, np.ceil(seconds * 1e12)).astype(np.int64)
         self._source, self._destination = packed(network.source, np.uint32), packed(network.destination, np.uint32)
         self._in_link = np.argsort(network.destination, kind="stable").astype(np.uint32)
         counts = np.bincount(network.destination, minlength=network.npus)
@@ -205,7 +205,7 @@ def verify_translated(schedule: Translated) -> Verdict:
         return flat
 
     source, destination = network.source.astype(np.int64), network.destination.astype(np.int64)
-    length = np.maximum(1, np.rint((network.latency + schedule.demand.chunk_bytes / network.bandwidth) * 1e12))
+    length = np.maximum(1, np.ceil((network.latency + schedule.demand.chunk_bytes / network.bandwidth) * 1e12))
     links = np.sort(np.rec.fromarrays([destination, source, length]))
     for axis in range(len(shape)):
         step = (np.arange(len(shape)) == axis).astype(np.int64)[:, None]
