@@ -36,7 +36,7 @@ TUNED = "p3"
 MOST_CPU = 0.6
 HALVED = 1.7
 """How much longer rounds must get at half the rate, if the network is the bottleneck."""
-GUESS_SECONDS = 1.1
+GUESS_SECONDS = 1.6
 """A round under load, to say beforehand how long a run takes."""
 
 

@@ -172,7 +172,7 @@ SWITCHING = 1.5
 """Seconds between two segments: policy, connections, background."""
 RATE = 50e6
 """What two cores carry with less than 60 % of either: at 100 Mbit/s four workers, two servers and four switches need both."""  # noqa: E501
-SHORT = Plan(("heavy",), DEFAULT, (1,), draws=4, rounds=44, trial_rounds=3, rate=RATE)
+SHORT = Plan(("heavy",), DEFAULT, (1,), draws=3, rounds=30, trial_rounds=1, rate=RATE)
 FULL = Plan(
     ("light", "heavy"), tuple(METHODS), (1, 2, 3), draws=8, rounds=104, trial_rounds=8, rate=RATE
 )  # 3 x 104 rounds for the 99th percentile
