@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -109,7 +110,7 @@ class Experiment:
         began, cpu = time.monotonic(), bed.switch_cpu_seconds()
         workers = bed.train(rounds, 0 if track == "trial" else self.plan.accuracy_every, 0.0, patience)
         ended = time.monotonic()
-        cpu = (bed.switch_cpu_seconds() - cpu) / (ended - began)
+        cpu = (bed.switch_cpu_seconds() - cpu) / (ended - began) / (os.cpu_count() or 1)  # a thread for each switch
         figures: dict[str, float] = {}
         if trace is not None:
             figures = background_figures(bed.stop_background(), began, max(a["end"] for a in workers) - TAIL_SECONDS)
