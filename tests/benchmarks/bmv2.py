@@ -51,7 +51,7 @@ def _install(stub: Any, program: Gradlane) -> None:
     requests.put(arbitration)
     stream = stub.StreamChannel(iter(requests.get, None))
     next(stream)
-    threading.Thread(target=lambda: list(stream), daemon=True).start()
+    threading.Thread(target=_drain, args=(stream,), daemon=True).start()
     pipeline = p4runtime_pb2.SetForwardingPipelineConfigRequest(device_id=1)
     pipeline.election_id.low = 1
     pipeline.action = pipeline.VERIFY_AND_COMMIT
@@ -60,3 +60,10 @@ def _install(stub: Any, program: Gradlane) -> None:
     stub.SetForwardingPipelineConfig(pipeline, timeout=PATIENCE)
     for request in write_requests(program.entities()):
         stub.Write(request, timeout=PATIENCE)
+
+
+def _drain(stream: Any) -> None:
+    """Read a stream until its channel is closed."""
+    with contextlib.suppress(grpc.RpcError):
+        for _ in stream:
+            pass

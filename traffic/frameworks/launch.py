@@ -158,6 +158,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--servers", default="1", help="parameter servers, likewise; 0 with another collective")
     parser.add_argument("--collective", default="ps", help="ps, ring, halving_doubling, or the path of a schedule")
     parser.add_argument("--tolerance", type=float, default=0.0, help="share of a gradient that may be lost")
+    parser.add_argument("--patience", type=float, default=5.0, help="seconds of silence after which one is lost")
     parser.add_argument("--network", default="127.0.0", help="loopback addresses; two jobs at once need two")
     parser.add_argument("script", help="a Python script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own")
@@ -178,6 +179,7 @@ def main(arguments: list[str] | None = None) -> int:
             servers=tuple(place.address for place in servers),
             collective=options.collective,
             tolerance=tolerance,
+            patience=options.patience,
             connect_timeout=IMPORT_SECONDS,
         )
         if not Path(options.script).is_file():

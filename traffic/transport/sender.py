@@ -141,6 +141,8 @@ class Sending:
         """Forget what an earlier life of the receiver has said."""
         self._session = session
         self._last = Feedback(Status.FLOWING)
+        self._overdue = 0
+        """Packets that were missing at the feedback before the last, and at the last too: lost, not overtaken."""
         self._request = 0
         self._request_parts: set[int] = set()
         self._report: dict[int, Missing] = {}
@@ -203,7 +205,9 @@ class Sending:
             peer.data_trip.sample(round_trip)
             delay = peer.queueing(max(peer.arrived - sent_at - held, 1))
         tolerated = max(self._allowed - self._held, 0) / (self.message.value_count - self._held)
-        lost = max(advance - seen, 0) + max(feedback.trimmed - last.trimmed, 0) - tolerated * advance
+        overdue = max(min(feedback.highest - feedback.seen, last.highest - last.seen), 0)
+        lost = max(overdue - self._overdue, 0) + max(feedback.trimmed - last.trimmed, 0) - tolerated * advance
+        self._overdue = overdue
         elapsed_us = (feedback.clock_us - last.clock_us) & 0xFFFFFFFF
         frame_bytes = peer.settings.frame_overhead + GRADIENT_BYTES + self.message.struct.payload_bytes
         delivered = 0.0

@@ -13,7 +13,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from topologies import state as states
 from topologies.errors import UsageError
+from traffic.collectives.tacos import running as on_fabric
 from traffic.collectives.tacos.baselines import BASELINES, neighbours_only
 from traffic.collectives.tacos.bounds import bounds
 from traffic.collectives.tacos.chakra import write_chakra
@@ -117,6 +119,30 @@ def export(
             typer.echo(f"{files[0]} .. {files[-1].name}")
         case Form.JSON | Form.NPZ:
             save(schedule, output if output.suffix == f".{chosen.value}" else Path(f"{output}.{chosen.value}"))
+
+
+@schedule_app.command("run")
+def run(
+    file: ScheduleFile,
+    values: Annotated[int, typer.Option(min=1, help="Length of each host's tensor, in float32.")] = 250_000,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs; one more, which is not counted, goes before.")] = 5,
+    ring: Annotated[bool, typer.Option("--ring", help="Run the ring over the same hosts beside it.")] = False,
+    state: Annotated[Path | None, typer.Option(help="State file of the running fabric.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a schedule on the running fabric with real tensors, check the sums, print measured and predicted time."""
+    schedule, running = load(file), states.load(state)
+    measured = [on_fabric.run(running, schedule, values, rounds=rounds)]
+    if ring:
+        hosts = [running.fabric.hosts[npu].name for npu in schedule.demand.group]
+        measured.append(on_fabric.run(running, "ring", values, hosts=hosts, rounds=rounds))
+    if as_json:
+        typer.echo(json.dumps([one.as_dict() for one in measured]))
+        return
+    for one in measured:
+        low, high = min(one.seconds) * 1e3, max(one.seconds) * 1e3
+        predicted = "" if one.predicted is None else f", predicted {one.predicted * 1e3:,.1f} ms"
+        typer.echo(f"{one.collective}: {one.median * 1e3:,.1f} ms ({low:,.1f} to {high:,.1f}){predicted}; sums right")
 
 
 @schedule_app.command("compare")
