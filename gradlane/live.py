@@ -23,7 +23,7 @@ from traffic.transport.tolerance import Tolerance
 from traffic.wire import DataType
 
 JOB = 1
-WORKLOAD, LEARNING_RATE = "mnist", 0.3
+WORKLOAD, LEARNING_RATE = "mnist", 0.2
 TOLERANCE = 0.2
 START_SECONDS = 60.0
 """How long an end may take to say that it is ready."""
