@@ -78,7 +78,7 @@ class Experiment:
             turn = draw % len(methods)
             for method in (*methods[turn:], *methods[:turn]):
                 track = f"{method.name}/{level}/{seed}"
-                segment = self.segment(method, seed, plan.rounds_a_draw, trace, self.tuning, track)
+                segment = self.segment(method, seed, plan.rounds_a_draw(method.name), trace, self.tuning, track)
                 found[method.name].segments.append(segment)
                 accuracy = segment.accuracies[-1][1] if segment.accuracies else float("nan")
                 self.say(
