@@ -17,8 +17,9 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_switch_benchmark_writes_rows_and_ratios(tmp_path: Path) -> None:
     output = tmp_path / "switch.json"
-    short = ["--rounds", "1", "--seconds", "0.05", "--sizes", "128", "--programs", "wire", "--output", str(output)]
-    command = [sys.executable, "-m", "tests.benchmarks.switch", *short, "--engines", "raw", "raw:xdp", "softswitch"]
+    short = ["--rounds", "1", "--seconds", "0.05", "--sizes", "128", "--programs", "wire", "--growth", "100"]
+    engines = ["--engines", "raw", "raw:xdp", "softswitch", "--output", str(output)]
+    command = [sys.executable, "-m", "tests.benchmarks.switch", *short, *engines]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             printed = process.communicate(timeout=100)[0]
