@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from rich.console import Console
@@ -28,7 +30,9 @@ from gradlane.run import slowed
 from topologies.errors import GradlaneError, UsageError
 from topologies.model import Fabric
 from topologies.units import format_rate, parse_rate
+from traffic.training import data
 from traffic.training.networks import RECIPES
+from traffic.training.sweep import SWEEP, train
 
 OUTPUT = Path("build/demo")
 TUNED = "p3"
@@ -69,6 +73,8 @@ def run(
     if len(plan.seeds) > 1:
         checks += _half_rate(plan, uncongested, instance, real_time, console, output)
     summary = summarise(plan, trainings, uncongested, checks, conditions)
+    if len(plan.seeds) > 1:
+        summary["tolerance"] = _sweep(plan, console)
     report.write(summary, trainings, output)
     report.show(summary, console)
     console.print(f"\nwritten: {output}/summary.json, {output}/report.html")
@@ -179,6 +185,37 @@ def _half_rate(
             enough = "the network is the bottleneck" if factor >= HALVED else f"at least {HALVED} if the network were"
             found.append(f"half the rate makes {name}'s rounds {factor:.2f} times as long: {enough}")
             console.print(found[-1])
+    return found
+
+
+def _sweep(plan: Plan, console: Console) -> list[dict[str, Any]]:
+    """Train without a network while gradients lose packets, and return the rounds that it takes (median over seeds)."""
+    recipe = RECIPES[plan.model]
+    found = []
+    with tempfile.TemporaryDirectory(prefix="gradlane-demo-") as folder:
+        data.save(Path(folder))
+        samples = data.load(Path(folder))
+        for lost, share, feedback in SWEEP:
+            outcomes = [
+                train(recipe, samples, lost, share, feedback=feedback, seed=seed, rounds=plan.rounds)
+                for seed in plan.seeds
+            ]
+            row = {
+                "lost": lost.value,
+                "share": share,
+                "error_feedback": feedback,
+                "rounds_to": {
+                    f"{target:g}": statistics.middle([outcome.rounds_to[target] for outcome in outcomes])
+                    for target in recipe.targets
+                },
+                "accuracy": median(outcome.accuracy for outcome in outcomes),
+            }
+            found.append(row)
+            with_feedback = ", error feedback" if feedback else ""
+            console.print(
+                f"  {share:.0%} lost, {lost.value}{with_feedback}: rounds {row['rounds_to']}, {row['accuracy']:.1%}",
+                markup=False,
+            )
     return found
 
 

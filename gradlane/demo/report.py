@@ -168,7 +168,7 @@ def curves(trainings: Sequence[Training], level: str) -> str:
             accuracy.set_ylim(max(min(reached), 0.6), min(max(reached) + 0.02, 1.0))
         rounds.set(title=f"Rounds, {level}", xlabel="ms, log scale", ylabel="% no longer than this", xscale="log")
         rounds.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        rounds.xaxis.set_minor_formatter(lambda value, _: f"{value:g}")
+        rounds.xaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "235" else "")
         for axes in (accuracy, rounds):
             axes.grid(color="#e1e0d9", linewidth=0.6)
         accuracy.legend(loc="lower right")

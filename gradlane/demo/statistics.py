@@ -128,8 +128,8 @@ def _row(trainings: Sequence[Training], model: str, targets: Sequence[float]) ->
             **{f"p{share}": float(np.quantile(rounds, share / 100)) for share in (50, 95, 99)},
         },
         "rounds": len(rounds),
-        "rounds_to": {f"{t:g}": _median([training.rounds_to(t) for training in trainings]) for t in targets},
-        "tta_s": {f"{t:g}": _median([training.seconds_to(t) for training in trainings]) for t in targets},
+        "rounds_to": {f"{t:g}": middle([training.rounds_to(t) for training in trainings]) for t in targets},
+        "tta_s": {f"{t:g}": middle([training.seconds_to(t) for training in trainings]) for t in targets},
         "tta_spread_s": {f"{t:g}": _spread([training.seconds_to(t) for training in trainings]) for t in targets},
         "accuracy": {"mean": float(np.mean(finals)), "std": float(np.std(finals))},
         "loss": _joined([segment.lost for segment in segments]),
@@ -210,10 +210,10 @@ def _tta_ratio(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> float | No
     return None
 
 
-def _median(values: Sequence[float | None]) -> float | None:
+def middle(values: Sequence[float | None]) -> float | None:
     """Return the median, None if fewer than half were reached; what was not reached counts as infinitely late."""
-    middle = median(float("inf") if value is None else value for value in values)
-    return None if middle == float("inf") else float(middle)
+    found = median(float("inf") if value is None else value for value in values)
+    return None if found == float("inf") else float(found)
 
 
 def _spread(values: Sequence[float | None]) -> list[float] | None:

@@ -1,0 +1,107 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""How many rounds a training needs when gradients lose packets, without a network: what loss itself costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traffic.model import Floats
+from traffic.packer import PROTECTED_BELOW, mean_magnitudes
+from traffic.training.data import Dataset
+from traffic.training.networks import Recipe, cross_entropy
+from traffic.wire import IPV4_VALUES
+
+
+class Lost(Enum):
+    """Which packets of a tensor get lost."""
+
+    LEAST = "least important"
+    RANDOM = "random"
+    MOST = "most important"
+    """The negative control."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training came to."""
+
+    rounds_to: dict[float, int | None]
+    """By target accuracy; None: not within the rounds."""
+    accuracy: float
+    """The mean of the last five."""
+
+
+def train(
+    recipe: Recipe,
+    data: Dataset,
+    lost: Lost,
+    share: float,
+    *,
+    feedback: bool,
+    seed: int,
+    rounds: int,
+    workers: int = 4,
+    every: int = 2,
+) -> Outcome:
+    """Train as the demo's workers do, with `share` of the packets of every tensor of 8 or more lost in each round.
+
+    With `feedback` what was lost is added to the next round's gradient (EF-SGD, arXiv 1901.09847).
+    """
+    network = recipe.build(seed)
+    batches = [data.batches(rank, workers, recipe.batch, seed) for rank in range(workers)]
+    random = np.random.default_rng((seed, 1))
+    velocity = [np.zeros_like(value) for value in network.values]
+    owed = [[np.zeros_like(value) for value in network.values] for _ in range(workers)]
+    accuracies: list[tuple[int, float]] = []
+    for number in range(1, rounds + 1):
+        totals = [np.zeros_like(value) for value in network.values]
+        for rank in range(workers):
+            inputs, labels = next(batches[rank])
+            _, error = cross_entropy(network.forward(np.asarray(inputs)), labels)
+            for layer in reversed(range(len(network.layers))):
+                parts, error = network.layers[layer].backward(error)
+                gradient = np.concatenate([part.reshape(-1) for part in parts]) + owed[rank][layer]
+                arrived = ~_lost_values(gradient, lost, share, random)
+                if feedback:
+                    owed[rank][layer] = np.where(arrived, np.float32(0), gradient)
+                totals[layer] += np.where(arrived, gradient, np.float32(0))
+        for value, total, speed in zip(network.values, totals, velocity, strict=True):
+            speed *= np.float32(recipe.momentum)
+            speed += total / np.float32(workers)
+            value -= np.float32(recipe.learning_rate) * speed
+        if number % every == 0:
+            accuracies.append((number, network.accuracy(data.test_inputs, data.test_labels)))
+    return Outcome(
+        {target: next((number for number, a in accuracies if a >= target), None) for target in recipe.targets},
+        float(np.mean([accuracy for _, accuracy in accuracies[-5:]])),
+    )
+
+
+def _lost_values(gradient: Floats, lost: Lost, share: float, random: np.random.Generator) -> NDArray[np.bool_]:
+    """Return which values of a flat gradient get lost, whole packets at a time."""
+    magnitudes = mean_magnitudes(gradient, IPV4_VALUES)
+    packets = np.zeros(len(magnitudes), np.bool_)
+    if len(packets) >= PROTECTED_BELOW:
+        order = random.permutation(len(packets)) if lost is Lost.RANDOM else np.argsort(magnitudes, kind="stable")
+        chosen = order[::-1] if lost is Lost.MOST else order
+        packets[chosen[: int(share * len(packets))]] = True
+    return np.repeat(packets, IPV4_VALUES)[: gradient.size]
+
+
+SWEEP: Sequence[tuple[Lost, float, bool]] = (
+    (Lost.LEAST, 0.0, False),
+    (Lost.LEAST, 0.1, False),
+    (Lost.LEAST, 0.2, True),
+    (Lost.LEAST, 0.4, True),
+    (Lost.LEAST, 0.6, False),
+    (Lost.LEAST, 0.6, True),
+    (Lost.RANDOM, 0.6, False),
+    (Lost.MOST, 0.1, False),
+)
+"""Which packets, how many, and whether with error feedback."""
