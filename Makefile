@@ -6,6 +6,7 @@
 TOPO   ?= leaf_spine
 POLICY ?= dlcp
 TARGET ?= softswitch
+JOB    ?= live
 TEST   ?= tests
 BENCH  ?= switch
 
@@ -24,16 +25,16 @@ NONE_OF_THESE := [ $$? -eq 5 -a "$(TEST)" != tests ]
 help: ## list the targets and variables
 	@echo "Gradlane: a network fabric that knows what a gradient packet is worth"
 	@echo
-	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 	@echo
-	@echo "  variables: TOPO=$(TOPO) POLICY=$(POLICY) TARGET=$(TARGET) TEST=$(TEST) BENCH=$(BENCH)"
+	@echo "  variables: TOPO=$(TOPO) POLICY=$(POLICY) TARGET=$(TARGET) JOB=$(JOB) TEST=$(TEST) BENCH=$(BENCH)"
 
 setup: ## install system packages, the virtual environment and pinned Python packages
 	@scripts/setup
 
 run: setup ## start the fabric, install the policy, send training gradients over it, open the Mininet prompt
 	@$(PYTHON) -m gradlane.prepare
-	@$(ROOT) $(PYTHON) -m gradlane --topology $(TOPO) --policy $(POLICY) --target $(TARGET); code=$$?; $(OWN); exit $$code
+	@$(ROOT) $(PYTHON) -m gradlane --topology $(TOPO) --policy $(POLICY) --target $(TARGET) --job $(JOB); code=$$?; $(OWN); exit $$code
 
 demo: setup ## train under congestion by baselines and by Gradlane, compare (FULL=1: every level, seed and method)
 	@mkdir -p build/demo; $(ROOT) $(PYTHON) -m gradlane.demo $(if $(filter 1,$(FULL)),--full); code=$$?; $(OWN); exit $$code
@@ -55,7 +56,7 @@ test-frameworks: ## install PyTorch, TensorFlow and MXNet too, and test gradlane
 	@scripts/setup frameworks
 	@$(PYTEST) tests/frameworks
 
-bench: setup ## measure what BENCH= names (switch, controller, transport, tacos) and write build/bench/<name>.json
+bench: setup ## measure what BENCH= names (switch, controller, transport, tacos, abs_sgd) and write build/bench/<name>.json
 	@mkdir -p build/bench; $(ROOT) $(PYTHON) -m tests.benchmarks.$(BENCH); code=$$?; $(OWN); exit $$code
 
 p4: setup ## compile the P4 programs where p4c is on PATH, else check that sources and artefacts agree

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -77,7 +78,7 @@ class Experiment:
             turn = draw % len(methods)
             for method in (*methods[turn:], *methods[:turn]):
                 track = f"{method.name}/{level}/{seed}"
-                segment = self.segment(method, seed, plan.rounds_a_draw, trace, self.tuning, track)
+                segment = self.segment(method, seed, plan.rounds_a_draw(method.name), trace, self.tuning, track)
                 found[method.name].segments.append(segment)
                 accuracy = segment.accuracies[-1][1] if segment.accuracies else float("nan")
                 self.say(
@@ -109,7 +110,7 @@ class Experiment:
         began, cpu = time.monotonic(), bed.switch_cpu_seconds()
         workers = bed.train(rounds, 0 if track == "trial" else self.plan.accuracy_every, 0.0, patience)
         ended = time.monotonic()
-        cpu = (bed.switch_cpu_seconds() - cpu) / (ended - began)
+        cpu = (bed.switch_cpu_seconds() - cpu) / (ended - began) / (os.cpu_count() or 1)  # a thread for each switch
         figures: dict[str, float] = {}
         if trace is not None:
             figures = background_figures(bed.stop_background(), began, max(a["end"] for a in workers) - TAIL_SECONDS)

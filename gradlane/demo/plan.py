@@ -39,6 +39,8 @@ class Method:
     servers: bool = True
     baseline: bool = False
     """One of (1) to (3): what is to be beaten."""
+    exact: bool = False
+    """Every round's mean is exact: a training goes round by round as any other exact one, to rounding."""
     available: Callable[[], bool] = lambda: True
 
     @property
@@ -61,20 +63,20 @@ def _ours(name: str, title: str, policy: Callable[[TcpTuning], Policy], **settin
     def kind(rate: float) -> Kind:
         return CollectiveSettings(rate, **settings)  # type: ignore[arg-type]
 
-    return Method(name, title, kind, policy, PIECE, servers)
+    return Method(name, title, kind, policy, PIECE, servers, exact="tolerance" not in settings)
 
 
 def _tcp(name: str, title: str, piece: int | None, *, baseline: bool = False, **settings: object) -> Method:
     def kind(rate: float) -> Kind:
         return TcpSettings(TCP_PORT, **settings)  # type: ignore[arg-type]
 
-    return Method(name, title, kind, _fifo, piece, baseline=baseline)
+    return Method(name, title, kind, _fifo, piece, baseline=baseline, exact="kept_share" not in settings)
 
 
 _ALL = (
     Method(
         "gloo", "Gloo all-reduce over TCP", lambda _: GlooSettings(GLOO_PORT), _fifo, servers=False, baseline=True,
-        available=gloo.available,
+        exact=True, available=gloo.available,
     ),
     _tcp("ps", "parameter servers over TCP, as tensors come", None, baseline=True),
     _tcp("p3", "parameter servers over TCP, by priority, in pieces", P3_PIECE, baseline=True, by_priority=True),
@@ -151,28 +153,35 @@ class Plan:
     model: str = "mlp"
     accuracy_every: int = 2
     """Rounds."""
+    sampled: tuple[str, ...] = ()
+    """Exact methods that do a part of the rounds: their times to accuracy are composed (see statistics.row)."""
+    sampled_rounds: int = 0
+    """For each draw."""
     tunings: tuple[TcpTuning, ...] = tuple(tuner.candidates())
     """Of TCP, to choose from."""
 
-    @property
-    def rounds_a_draw(self) -> int:
-        """How many rounds follow one another in a hash draw."""
-        return -(-self.rounds // self.draws)
+    def rounds_a_draw(self, method: str) -> int:
+        """Return how many rounds of a method follow one another in a hash draw."""
+        return self.sampled_rounds if method in self.sampled else -(-self.rounds // self.draws)
 
     def seconds(self, round_seconds: float) -> float:
         """Estimate the duration, given what a round takes."""
-        trainings = len(self.levels) * len(self.methods) * len(self.seeds)
-        segments = trainings * self.draws
+        trainings = len(self.levels) * len(self.seeds)
+        segments = trainings * len(self.methods) * self.draws
+        rounds = trainings * self.draws * sum(self.rounds_a_draw(method) for method in self.methods)
         tuning = len(self.levels) * len(self.tunings) * (self.trial_rounds + 1)
         segments += len(self.levels) * len(self.tunings) + len(self.methods)
-        return 15 + segments * SWITCHING + (trainings * self.rounds + tuning) * round_seconds
+        return 15 + segments * SWITCHING + (rounds + tuning) * round_seconds
 
 
 SWITCHING = 1.5
 """Seconds between two segments: policy, connections, background."""
 RATE = 50e6
 """What two cores carry with less than 60 % of either: at 100 Mbit/s four workers, two servers and four switches need both."""  # noqa: E501
-SHORT = Plan(("heavy",), DEFAULT, (1,), draws=4, rounds=44, trial_rounds=3, rate=RATE)
+SHORT = Plan(
+    ("heavy",), DEFAULT, (1,), draws=3, rounds=42, trial_rounds=1, rate=RATE,
+    sampled=("gloo", "ps", "transport"), sampled_rounds=4,
+)  # fmt: skip
 FULL = Plan(
     ("light", "heavy"), tuple(METHODS), (1, 2, 3), draws=8, rounds=104, trial_rounds=8, rate=RATE
 )  # 3 x 104 rounds for the 99th percentile

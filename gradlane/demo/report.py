@@ -29,7 +29,7 @@ def cells(row: Mapping[str, Any]) -> list[str]:
     background = row["background"]
     return [
         row["congestion"],
-        METHODS[row["method"]].title,
+        METHODS[row["method"]].title + (" *" if row["composed"] else ""),
         *(f"{times[key] * 1e3:.0f}" for key in ("mean", "p50", "p95", "p99")),
         *(_seconds(row["tta_s"][target]) for target in row["tta_s"]),
         "/".join(_count(row["rounds_to"][target]) for target in row["rounds_to"]),
@@ -80,6 +80,8 @@ def findings(summary: Mapping[str, Any]) -> list[str]:
         lines.append(_goal(ratio, RING_GOAL, f"ring, {level}: Gloo's mean round over our ring's"))
     lines += [f"unfair: {text}" for text in summary["unfair"]]
     lines += [f"check: {text}" for text in summary["checks"]]
+    if any(row["composed"] for row in summary["rows"]):
+        lines.append("* few rounds: time to accuracy is composed of its mean round and an exact method's rounds")
     thin = [row for row in summary["rows"] if row["rounds"] < ROUNDS_FOR_P99]
     if thin:
         fewest = min(row["rounds"] for row in thin)

@@ -96,8 +96,26 @@ class Training:
         return float(np.mean([accuracy for s in self.segments for _, accuracy in s.accuracies][-5:]))
 
 
-def row(trainings: Sequence[Training], model: str, targets: Sequence[float]) -> dict[str, Any]:
-    """Return summary.json's row of one method at one level, over its seeds."""
+def row(
+    trainings: Sequence[Training], model: str, targets: Sequence[float], reference: Sequence[Training] = ()
+) -> dict[str, Any]:
+    """Return summary.json's row of one method at one level, over its seeds.
+
+    With a `reference`, whose trainings go round by round as these do, to rounding, times to accuracy are composed: the
+    reference's rounds, each as long as the mean of these; and the accuracy is the reference's.
+    """
+    row = _row(trainings, model, targets)
+    row["composed"] = bool(reference)
+    if reference:
+        whole = _row(reference, model, targets)
+        row["accuracy"], row["rounds_to"] = whole["accuracy"], whole["rounds_to"]
+        mean = row["round_s"]["mean"]
+        row["tta_s"] = {target: number and number * mean for target, number in whole["rounds_to"].items()}
+        row["tta_spread_s"] = dict.fromkeys(row["tta_s"])
+    return row
+
+
+def _row(trainings: Sequence[Training], model: str, targets: Sequence[float]) -> dict[str, Any]:
     rounds = np.concatenate([training.rounds for training in trainings])
     segments = [segment for training in trainings for segment in training.segments]
     finals = [training.final_accuracy for training in trainings]

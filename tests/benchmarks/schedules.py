@@ -40,20 +40,20 @@ CASES = {
 kind: torus
 dimensions: [3, 3]
 hosts_per_switch: 1
-host_link: {rate: 8M}
-fabric_link: {rate: 2M}
+host_link: {rate: 80M}
+fabric_link: {rate: 20M}
 """,
-        72_000,
+        748_800,
     ),
     "mesh": Case(
         """
 kind: mesh
 dimensions: [3, 3]
 hosts_per_switch: 1
-host_link: {rate: 8M}
-fabric_link: {rate: 2M}
+host_link: {rate: 80M}
+fabric_link: {rate: 20M}
 """,
-        72_000,
+        748_800,
     ),
     "leaf_spine": Case(
         """
@@ -61,12 +61,12 @@ kind: leaf_spine
 leaves: 2
 spines: 2
 hosts_per_leaf: 4
-host_link: {rate: 4M}
-fabric_link: {rate: 8M}
-overrides:
-  h1-leaf1: {rate: 1M}
+host_link: {rate: 40M}
+fabric_link: {rate: 80M}
+links:
+  - {between: [h1, leaf1], rate: 10M}
 """,
-        72_000,
+        748_800,
     ),
 }
 

@@ -26,6 +26,7 @@ def test_a_tiny_demo_compares_tcp_with_ours_and_leaves_its_report(tmp_path: Path
         trial_rounds=1,
         rate=20e6,
         model="cnn",
+        sampled=(),
         tunings=(TcpTuning("cubic", 5, 256),),
     )
     out = io.StringIO()

@@ -28,6 +28,7 @@ from topologies import processes, state
 from topologies.errors import FailureError, GradlaneError, UsageError
 from traffic.collectives.job import Job
 from traffic.frameworks.joining import JOB_VARIABLE, RANK_VARIABLE
+from traffic.transport import core
 from traffic.transport.tolerance import Tolerance
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,6 +80,7 @@ class Launch:
         self.servers: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Launch:
+        core.load()  # here, once, before all processes build it at the same time
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-job-")))
         file = folder / "job.json"
         self.job.save(file)

@@ -117,7 +117,9 @@ class Worker:
 class Algorithm(Protocol):
     """One way to train."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As results call it."""
 
     def work(self, worker: Worker) -> Work:
         """Train until `worker.ending`, and leave no gradient behind."""

@@ -17,8 +17,21 @@ from typing import Any
 import numpy as np
 
 from topologies.errors import FailureError
+from traffic.training.checkpoint import Checkpoint
 from traffic.training.cluster import Cluster, Machine
-from traffic.training.effects import Accumulate, Algorithm, Compute, Effect, Offer, Own, Start, Wait, Work, Worker
+from traffic.training.effects import (
+    Accumulate,
+    Algorithm,
+    Compute,
+    Effect,
+    Offer,
+    Own,
+    Pending,
+    Start,
+    Wait,
+    Work,
+    Worker,
+)
 from traffic.training.lossy import Loss, deliver
 from traffic.training.problem import Problem, Stream
 from traffic.training.rule import Rule, State
@@ -132,6 +145,8 @@ class VirtualTraining:
         self.finished: list[Sum] = []
         """The sums that are over, in order; only the counts of old ones are kept."""
         self._current = Sum(0)
+        self._taken = 0
+        """Samples drawn when the latest sum was over."""
         self._begin(0.0)
 
     @property
@@ -167,6 +182,37 @@ class VirtualTraining:
             runner.worker.ending = True
         while self.advance():
             pass
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Return what every worker goes on from, by rank, once a sum is over and before the next."""
+        before = self.stream.taken
+        carried = [self._value(runner, _batch(runner.worker.carried)) for runner in self.runners]
+        taken = self._taken + self.stream.taken - before
+        return [
+            Checkpoint(
+                runner.worker.state,
+                share,
+                taken,
+                runner.since,
+                runner.speed,
+                runner.worker.speeds,
+                runner.worker.local,
+                self._current.number,
+            )
+            for runner, share in zip(self.runners, carried, strict=True)
+        ]
+
+    def resume(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Go on from there, before the first sum. All workers are there."""
+        common = checkpoints[0].state
+        for runner, found in zip(self.runners, checkpoints, strict=True):
+            worker = runner.worker
+            worker.state, worker.local, worker.speeds = common, found.local, found.speeds
+            worker.carried = Batch(found.carried.samples, common, value=found.carried)
+            runner.time = runner.since = found.time
+            runner.speed = found.speed
+        self.stream.taken = self._taken = checkpoints[0].taken
+        self._current = Sum(checkpoints[0].sums)
 
     def _begin(self, time: float) -> None:
         """Let workers begin whose time to join has come, with the replica of those who are there."""
@@ -260,6 +306,7 @@ class VirtualTraining:
             speeds[runner.worker.rank] = runner.speed
         flight.total = Total(self._add(flight, there), tuple(speeds))
         self.finished.append(flight)
+        self._taken = self.stream.taken
         self._current = Sum(flight.number + 1)
         if len(self.finished) > 1:  # what is over and heard needs its memory no more
             self.finished[-2].batches.clear()
@@ -330,3 +377,8 @@ class VirtualTraining:
             batch.value = Share.of(self.problem.gradient_sum(weights, taken), batch.samples)
             batch.ahead = None
         return batch.value
+
+
+def _batch(pending: Pending) -> Batch:
+    assert isinstance(pending, Batch)
+    return pending

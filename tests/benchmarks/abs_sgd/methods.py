@@ -49,7 +49,7 @@ def _images() -> tuple[Floats, Labels]:
 
 @cache
 def problem(model: str, seed: int) -> Classification:
-    """Return MNIST-5k, pooled to 14x14 pixels and standardised, with a model; the seed decides about weights, order and split."""
+    """Return MNIST-5k, pooled to 14x14 pixels and standardised, with a model; the seed decides weights and split."""
     images, labels = _images()
     order = np.random.default_rng((7, seed)).permutation(len(labels))
     return Classification(MODELS[model](seed), images[order], labels[order], HELD_OUT)

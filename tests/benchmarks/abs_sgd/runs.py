@@ -78,7 +78,10 @@ class Curve:
     accuracy: list[float]
 
     def crossing(self, target: float) -> float:
-        """Return the number of updates, with a fraction, at which accuracy (of three evaluations) reaches the target, or inf."""
+        """Return the number of updates, with a fraction, at which accuracy reaches the target, or inf.
+
+        Accuracy is the mean of three evaluations that follow each other.
+        """
         if len(self.accuracy) < 3:
             return inf
         values = np.convolve(self.accuracy, np.ones(3) / 3, "valid")

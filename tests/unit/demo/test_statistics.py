@@ -50,6 +50,14 @@ def test_a_target_that_most_seeds_miss_has_no_time() -> None:
     assert row["accuracy"]["std"] == pytest.approx(0.0)
 
 
+def test_a_sampled_method_takes_the_rounds_of_an_exact_one() -> None:
+    few = Training("ps", "heavy", 1, [segment([2.0, 4.0], [(2, 0.4)])])
+    row = statistics.row([few], "mlp", (0.9, 0.95), reference=[training("p3", 1, 1.0)])
+    assert row["composed"]
+    assert row["tta_s"] == {"0.9": pytest.approx(9.0), "0.95": None}
+    assert row["accuracy"]["mean"] > 0.7
+
+
 def test_losses_are_added_up_over_segments() -> None:
     parts = [segment([1.0], [(1, 0.5)], by_layer=[[10, 1], [5, 0]], by_importance=[[1, 1]] * 8) for _ in range(2)]
     row = statistics.row([Training("gradlane", "heavy", 1, parts)], "mlp", (0.9,))

@@ -9,6 +9,7 @@ import pytest
 from controller.compiler import compile_policy
 from gradlane.demo import plan as plans
 from gradlane.demo import tuner
+from gradlane.demo.__main__ import GUESS_SECONDS
 from gradlane.demo.bed import Roles, TcpTuning, load_fabric, renumbered
 from traffic.training.background import Trace
 from traffic.training.methods import Wiring
@@ -50,6 +51,6 @@ def test_background_is_the_same_for_the_same_seed_and_survives_its_file(tmp_path
 
 
 def test_the_default_run_says_that_it_takes_less_than_six_minutes() -> None:
-    assert plans.SHORT.seconds(1.1) < 360
+    assert plans.SHORT.seconds(GUESS_SECONDS) < 360
     assert plans.FULL.rounds * len(plans.FULL.seeds) >= 300
     assert plans.FULL.draws >= 8

@@ -12,7 +12,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from topologies.errors import UsageError
-from traffic.collectives.tacos.network import Network
+from traffic.collectives.tacos.network import Network, Ports
 from traffic.collectives.tacos.schedule import Collective, Demand, Schedule
 
 FORMAT, VERSION = "gradlane-schedule", 1
@@ -82,7 +82,9 @@ def _about(schedule: Schedule) -> dict[str, Any]:
             "npus": network.npus,
             "shape": network.shape,
             "links": [list(row) for row in zip(*(column.tolist() for column in columns), strict=True)],
-            "ports": None if network.ports is None else [part.tolist() for part in network.ports],
+            "ports": {name: part.tolist() for name, part in vars(network.ports).items()} if network.ports else None,
+            "ways": network.ways,
+            "paths": None if network.paths is None else network.paths.tolist(),
         },
     }
 
@@ -100,7 +102,11 @@ def _schedule(about: dict[str, Any], columns: dict[str, Any]) -> Schedule:
         np.array(latency, np.float64),
         np.array(bandwidth, np.float64),
         tuple(described["shape"]) if described["shape"] else None,
-        tuple(np.array(part, np.uint32) for part in described["ports"]) if described["ports"] else None,  # type: ignore[arg-type]
+        Ports(**{name: np.array(part, np.uint32) for name, part in described["ports"].items()})
+        if described["ports"]
+        else None,
+        tuple(described["ways"]) if described["ways"] else None,
+        None if described["paths"] is None else np.array(described["paths"], np.uint32),
     )
     demand = Demand(
         Collective(about["collective"]), tuple(about["group"]), float(about["size"]), about["chunks"], about["root"]

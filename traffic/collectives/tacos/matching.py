@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from topologies.errors import FailureError, UsageError
+from topologies.errors import FailureError
 from traffic.collectives.tacos.compiled import even, match, packed, pointer
 from traffic.collectives.tacos.network import Index, Network
 from traffic.collectives.tacos.schedule import Demand, Schedule, Ticks, ticks
@@ -71,11 +71,10 @@ class Engine:
 def engine(
     network: Network, duration: Ticks, owner: Index, rule: Rule, seed: int, threads: int, wanted: Any
 ) -> Iterator[Engine]:
-    """Hold the engine that suits: where all links take equally long, rules have nothing to choose."""
-    if network.ports is not None:
-        raise UsageError(f"{network.name}: matching knows no shared ports")
+    """Hold the engine that suits: where all links take equally long and share nothing, there is less to choose."""
     width = "narrow" if len(owner) <= 1 << 16 else "wide"
-    even_ticks = int(duration[0]) if len(duration) and (duration == duration[0]).all() else 0
+    alike = network.ports is None and len(duration) > 0 and bool((duration == duration[0]).all())
+    even_ticks = int(duration[0]) if alike else 0
     source, first_in = packed(network.source, np.uint32), packed(network.first_in, np.uint32)
     owners = packed(owner, np.uint32)
     counts = (network.npus, network.links, len(owner))
@@ -106,9 +105,24 @@ def engine(
             owners,
             capacity,
         ]
+        shared = network.ports
+        ports = [] if shared is None else [packed(a, np.uint32) for a in (shared.first, shared.port, shared.slots)]
+        first_port, port, slots = [pointer(ffi, array) for array in ports] or [ffi.NULL] * 3
         kept = [pointer(ffi, array) for array in arrays]
         handle = getattr(library, f"engine_new_{width}")(
-            *counts, *kept[:7], len(lane_ticks), kept[7], kept[8], wishes, kept[9], int(rule), seed
+            *counts,
+            *kept[:7],
+            len(lane_ticks),
+            kept[7],
+            kept[8],
+            wishes,
+            kept[9],
+            int(rule),
+            seed,
+            first_port,
+            port,
+            len(ports[2]) if ports else 0,
+            slots,
         )
         free = getattr(library, f"engine_free_{width}")
     if handle == ffi.NULL:

@@ -29,20 +29,39 @@ SCALE = 10**9
 
 
 def all_reduce_optimum(network: Network, members: npt.NDArray[np.int64], size: float) -> float:
-    """Return the seconds that an All-Reduce of `size` bytes over `members` takes at least if it is made of trees.
+    """Return the seconds that an All-Reduce of `size` bytes over `members` takes at least if it is made of trees."""
+    return _optimum(network, members, size, gathers=False)
+
+
+def gather_optimum(network: Network, members: npt.NDArray[np.int64], size: float) -> float:
+    """Return the seconds that an All-Gather which ends with `size` bytes takes at least, also where ports are shared.
+
+    It is broadcast trees from all members at one rate; without shared ports bounds.cut_by_flows finds the same faster.
+    """
+    return _optimum(network, members, size, gathers=True)
+
+
+def _optimum(network: Network, members: npt.NDArray[np.int64], size: float, *, gathers: bool) -> float:
+    """Solve the program; `gathers`: all roots at one rate, and no reduce trees.
 
     On a network that is its own translation along every axis, all links of a kind are alike and one NPU stands for all.
     """
     alike = network.shape is not None and len(members) == network.npus
     kind = _kinds(network) if alike else np.arange(network.links)
     kinds = int(kind.max()) + 1
-    root = np.zeros(len(members), np.int64) if alike else np.arange(len(members))
+    root = np.zeros(len(members), np.int64) if alike or gathers else np.arange(len(members))
+    directions = (True,) if gathers else (True, False)
     roots = int(root.max()) + 1
     unit = float(network.bandwidth.max())
-    capacity = np.zeros(kinds)
-    capacity[kind] = network.bandwidth / unit
-    # Variables: x of each root, b of each kind of link, c of each kind of link.
-    limits = np.hstack((np.zeros((kinds, roots)), np.eye(kinds), np.eye(kinds)))
+    # Variables: x of each root, b of each kind of link, c of each kind of link. A port is taken for a second in the
+    # second by each of its slots.
+    ports = network.occupied
+    taken = np.zeros((ports.count, kinds))
+    counts = np.diff(ports.first.astype(np.int64))
+    np.add.at(taken, (ports.port, np.repeat(kind, counts)), np.repeat(unit / network.bandwidth, counts))
+    taken, first = np.unique(taken / ports.slots[:, None], axis=0, return_index=True)
+    capacity = np.ones(len(first))
+    limits = np.hstack((np.zeros((len(first), roots)), taken, 0 * taken if gathers else taken))
     rows: list[Rates] = []
 
     def cut(inside: Sets, down: bool) -> Rates:
@@ -58,7 +77,7 @@ def all_reduce_optimum(network: Network, members: npt.NDArray[np.int64], size: f
         alone = np.zeros(network.npus, bool)
         alone[npu] = True
         others = [~alone, alone] if npu in members else [alone]
-        rows += [cut(inside, down) for inside in others for down in (True, False) if len(members) > 1]
+        rows += [cut(inside, down) for inside in others for down in directions if len(members) > 1]
     goal = np.concatenate((-np.bincount(root, minlength=roots).astype(float), np.zeros(2 * kinds)))
     sinks = members[:1] if alike else members
     rate, still = np.inf, 0
@@ -76,7 +95,7 @@ def all_reduce_optimum(network: Network, members: npt.NDArray[np.int64], size: f
         x = np.zeros(network.npus)
         x[members] = found.x[root]
         broken: dict[tuple[bytes, bool], Rates] = {}
-        for down in (True, False):
+        for down in directions:
             share = found.x[roots + (0 if down else kinds) + kind]
             for sink in sinks.tolist():
                 inside = _narrowest(network, x, share, sink, down)

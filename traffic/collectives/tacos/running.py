@@ -17,13 +17,13 @@ from topologies.errors import FailureError, UsageError
 from topologies.state import RunningFabric
 from traffic.collectives.job import Job, Op
 from traffic.collectives.tacos.files import save
+from traffic.collectives.tacos.naming import FRAME_BYTES
 from traffic.collectives.tacos.play import dependencies, timed
 from traffic.collectives.tacos.schedule import Collective, Schedule
 from traffic.hosts import End, site_of
 from traffic.transport.tolerance import Tolerance
-from traffic.wire import FRAME_OVERHEAD, GRADIENT_BYTES, IPV4_VALUES
+from traffic.wire import IPV4_VALUES
 
-FRAME_BYTES = FRAME_OVERHEAD[4] + GRADIENT_BYTES + 4 * IPV4_VALUES
 MODULE = "traffic.collectives.tacos.rank"
 ROUND_SECONDS = 60.0
 JOB = 40
@@ -80,7 +80,7 @@ def run(
         name = str(collective)
         if isinstance(collective, Schedule):
             name = str(folder / "schedule.npz")
-            save(collective, Path(name))
+            save(pinned(collective), Path(name))
         job = Job(
             number=JOB,
             workers=tuple(fabric.host(member).ipv4 for member in members),
@@ -88,6 +88,7 @@ def run(
             op=Op.SUM,
             tolerance=Tolerance(push=0.0),
             line_rate=rate if math.isfinite(rate) else 10e9,
+            patience=ROUND_SECONDS,
         )
         job.save(folder / "job.json")
         arguments = [str(values), str(rounds + 1)]
@@ -101,6 +102,12 @@ def run(
     seconds = tuple(max(one["seconds"][i] for one in told) for i in range(1, rounds + 1))
     label = collective.engine if isinstance(collective, Schedule) else collective
     return Measured(label, seconds, predicted)
+
+
+def pinned(schedule: Schedule) -> Schedule:
+    """Return the schedule with every send kept to the way of its link, where the fabric has several."""
+    paths = schedule.network.paths
+    return schedule if paths is None else replace(schedule, path=paths[schedule.link])
 
 
 def on_the_wire(schedule: Schedule, values: int) -> Schedule:

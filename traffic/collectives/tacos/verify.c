@@ -28,9 +28,9 @@ struct verifier {
     uint32_t npus, links, chunks, ports;
     size_t words;
     bool sums;
-    const uint32_t *source, *destination, *first_in, *in_link, *first_port, *port;
+    const uint32_t *source, *destination, *first_in, *in_link, *first_port, *port, *first_slot;
     const int64_t *duration;
-    int64_t *free_at;                  /* per port */
+    int64_t *free_at;                  /* per slot: port p has slots first_slot[p] .. first_slot[p + 1] - 1 */
     struct flight *flight;             /* per link: the last send over it */
     uint64_t *held, *stored;           /* npus x words; stored: a copy has been sent here (duplicates) */
     uint64_t *value;                   /* npus x chunks, where sums are played */
@@ -106,15 +106,16 @@ void verifier_free(struct verifier *v)
  * l occupies. The arrays stay the caller's. NULL: no memory. */
 struct verifier *verifier_new(uint32_t npus, uint32_t links, uint32_t chunks, uint32_t ports, const uint32_t *source,
                               const uint32_t *destination, const uint32_t *first_in, const uint32_t *in_link,
-                              const uint32_t *first_port, const uint32_t *port, const int64_t *duration, int sums,
+                              const uint32_t *first_port, const uint32_t *port, const uint32_t *first_slot,
+                              const int64_t *duration, int sums,
                               uint64_t seed)
 {
     struct verifier *v = calloc(1, sizeof *v);
     if (!v) return NULL;
     v->npus = npus; v->links = links; v->chunks = chunks; v->ports = ports; v->words = ((size_t)chunks + 63) / 64;
     v->sums = sums; v->source = source; v->destination = destination; v->first_in = first_in; v->in_link = in_link;
-    v->first_port = first_port; v->port = port; v->duration = duration; v->seed = seed;
-    v->free_at = calloc((size_t)ports + 1, sizeof *v->free_at);
+    v->first_port = first_port; v->port = port; v->first_slot = first_slot; v->duration = duration; v->seed = seed;
+    v->free_at = calloc((size_t)first_slot[ports] + 1, sizeof *v->free_at);
     v->flight = calloc((size_t)links + 1, sizeof *v->flight);
     v->held = bits(npus * v->words);
     v->stored = bits(npus * v->words);
@@ -145,8 +146,10 @@ static enum verdict play(struct verifier *v, uint32_t chunk, uint32_t link, int6
     v->last_start = start;
     if (end > v->last_end) v->last_end = end;
     for (uint32_t i = v->first_port[link]; i < v->first_port[link + 1]; i++) {
-        if (v->free_at[v->port[i]] > start) return BUSY;
-        v->free_at[v->port[i]] = end;
+        uint32_t slot = v->first_slot[v->port[i]], last = v->first_slot[v->port[i] + 1];
+        while (slot < last && v->free_at[slot] > start) slot++;
+        if (slot == last) return BUSY;
+        v->free_at[slot] = end;
     }
     struct flight *flight = &v->flight[link];
     uint32_t from = v->source[link], to = v->destination[link];

@@ -89,8 +89,11 @@ class Verifier:
         if network.ports is None:
             self._first_port = np.arange(network.links + 1, dtype=np.uint32)
             self._port = np.arange(network.links, dtype=np.uint32)
+            slots = np.ones(network.links, np.int64)
         else:
-            self._first_port, self._port = (packed(part, np.uint32) for part in network.ports)
+            self._first_port, self._port = packed(network.ports.first, np.uint32), packed(network.ports.port, np.uint32)
+            slots = np.asarray(network.ports.slots, np.int64)
+        self._first_slot = np.concatenate(([0], np.cumsum(slots))).astype(np.uint32)
         self._sums = demand.collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE)
         self._played = 0
         p = self._pointer
@@ -98,13 +101,14 @@ class Verifier:
             network.npus,
             network.links,
             demand.chunks,
-            int(self._port.max(initial=0)) + 1,
+            len(slots),
             p(self._source),
             p(self._destination),
             p(self._first_in),
             p(self._in_link),
             p(self._first_port),
             p(self._port),
+            p(self._first_slot),
             p(self._duration),
             self._sums,
             seed,

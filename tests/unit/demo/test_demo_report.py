@@ -27,7 +27,7 @@ def training(method: str, seconds: float, **loss: Any) -> Training:
 
 
 def summary_of(*trainings: Training) -> dict[str, Any]:
-    plan = replace(plans.SHORT, methods=tuple(training.method for training in trainings))
+    plan = replace(plans.SHORT, methods=tuple(training.method for training in trainings), sampled=())
     return summarise(plan, trainings, {training.method: 0.5 for training in trainings}, [], ["fair"])
 
 
