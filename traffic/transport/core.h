@@ -74,6 +74,7 @@ struct pacer {
     double rate, line_rate;
     double due_ns;               /* when the next burst may leave */
     double behind_ns;            /* when it should have left at `rate`, if that is earlier */
+    double catch_up_ns;          /* when it may leave at the rate of catching up */
     uint32_t overhead;           /* bytes of a frame before the gradient header */
     uint32_t burst;              /* packets at once, at most 16 */
     double quantum_ns;           /* a burst takes no longer than this at `rate`, but for its first packet */

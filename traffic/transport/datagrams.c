@@ -31,7 +31,9 @@
 #define CONTROL_BYTES 128
 #define LOOK_NS 500000          /* between two looks while packets come: to wake for each would cost more than it */
 #define GATHER_NS 2000000       /* how long to take packets of known messages before Python hears of them */
-#define LINE_SLACK_NS 1e6
+#define LINE_SLACK_NS 2e6
+#define COALESCE_NS 100000      /* what a sender that waits waits longer, to send several bursts at once */
+#define COALESCED_RATE 2e9      /* if a burst takes less than that */
 #define OLDEST_ARRIVAL 1000000000
 
 uint64_t datagrams_now(void)
@@ -164,7 +166,7 @@ static int is_empty(const struct outbound *message)
     return message->again_next >= message->again_count && message->fresh_next >= message->fresh_count;
 }
 
-/* Note that a burst leaves: the link is busy for as long as it takes. What was missed in the last ms is made up for. */
+/* Note that a burst leaves: the link is busy for as long as it takes. What was missed in the last 2 ms is made up for. */
 static void occupy(struct line *line, const struct pacer *pacer, const struct burst *burst, uint64_t now)
 {
     double bits = 0;
@@ -341,6 +343,7 @@ int datagrams_run(int fd, int wake_fd, struct core *core, struct reception *rece
                 now = datagrams_now();
                 continue;
             }
+            due += first->pacer->rate > COALESCED_RATE ? COALESCE_NS : 0;
             next = due < next ? due : next;
         }
         if (flowing && looked + LOOK_NS < next)
