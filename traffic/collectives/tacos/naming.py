@@ -79,9 +79,8 @@ def from_fabric(fabric: Fabric) -> Network:
     """Return a fabric's hosts as NPUs: a link for every way between two that leads past no other host's switch.
 
     Hosts are numbered as in the fabric. A link is as fast as the slowest cable on its way and as late as all of them
-    together, packets of full length stored and forwarded. Cables that could not carry at once all the links over them
-    are ports, with as many slots as fastest links they carry. Of several shortest ways each is a link, kept to by the
-    number that the controller gives it.
+    together. Cables that could not carry at once all the links over them are ports, with as many slots as fastest links
+    they carry. Of several shortest ways each is a link, kept to by the number that the controller gives it.
     """
     import networkx  # here, since it takes a third of a second
 
@@ -99,9 +98,7 @@ def from_fabric(fabric: Fabric) -> Network:
                 if homes.intersection(way[2:-2]):
                     continue
                 hops = list(pairwise(way))
-                # Switches store and forward: the last packet waits for itself on every cable but the slowest.
-                frames = sorted(FRAME_BYTES / _rate(fabric, hop) for hop in hops)
-                wait = sum(fabric.link(x, y).delay_ns for x, y in hops) * 1e-9 + sum(frames[:-1])
+                wait = sum(fabric.link(x, y).delay_ns for x, y in hops) * 1e-9
                 rows.append((i, j, wait, min(_rate(fabric, hop) for hop in hops)))
                 choices = begins[way[1]][b.name]
                 number = choices.index(fabric.port_of(way[1], way[2])) + 1
