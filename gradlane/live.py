@@ -23,7 +23,7 @@ from traffic.transport.tolerance import Tolerance
 from traffic.wire import DataType
 
 JOB = 1
-WORKLOAD, LEARNING_RATE = "mnist", 0.3
+WORKLOAD, LEARNING_RATE = "mnist", 0.2
 TOLERANCE = 0.2
 START_SECONDS = 60.0
 """How long an end may take to say that it is ready."""
@@ -73,16 +73,17 @@ def train(
             arguments = "traffic.live", json.dumps(asdict(settings))
             ends.append(stack.enter_context(End(f"worker in {name}", site_of(running, name), *arguments)))
         rounds: list[Round] = []
-        shown = -math.inf
+        shown, last_shown = -math.inf, None
         patience = START_SECONDS
         while "round" in (told := json.loads(ends[0].expect_line(patience, check))):
             rounds.append(Round(**told))
             patience = SILENCE_SECONDS
             if time.monotonic() - shown >= SHOW_SECONDS:
-                shown = time.monotonic()
+                shown, last_shown = time.monotonic(), rounds[-1]
                 show(rounds[-1])
         if not rounds:
             raise FailureError("the training ended without a round")
-        show(rounds[-1])
+        if last_shown is not rounds[-1]:
+            show(rounds[-1])
         summaries = [told, *(json.loads(end.expect_line(START_SECONDS, check)) for end in ends[1:])]
         return Training.of(WORKLOAD, TOLERANCE, rounds, summaries)

@@ -27,7 +27,7 @@ from controller import policy as policies
 from controller.policy import Policy
 from controller.reconcile import Controller, install
 from controller.reroute import Rerouter
-from gradlane import live, observe
+from gradlane import live, observe, uneven
 from gradlane.prepare import prepare
 from topologies.errors import GradlaneError, UsageError
 from topologies.mininet_fabric import MininetFabric
@@ -201,6 +201,29 @@ def run(
     return result
 
 
+def run_uneven(
+    topology: str,
+    policy_name: str,
+    target: str,
+    console: Console,
+    *,
+    interactive: bool = False,
+    output: Path = OUTPUT,
+    instance: int | None = 0,
+    state_path: Path | None = None,
+) -> list[uneven.Trained]:
+    """Train with workers of unequal speed, synchronously and with ABS-SGD. Raises GradlaneError as `run` does."""
+    fabric, policy = topologies.load(topology), policies.load(policy_name)
+    incast = Incast.of(fabric)
+    with MininetFabric(fabric, target, instance=instance, state_path=state_path) as net:
+        install(net.state_path, policy)
+        console.print(f"{fabric.name} ({target}) under policy {policy.name}")
+        found = uneven.run(net.running, incast.workers, incast.server, net.check, console, output)
+        if interactive:
+            _open_prompt(net)
+    return found
+
+
 def slowed(fabric: Fabric, by: int) -> Fabric:
     """Return the same fabric with links `by` times slower."""
 
@@ -241,16 +264,21 @@ def verbs(state_path: Path) -> dict[str, Callable[[str], None]]:
     return {name: verb(name) for name in ("queues", "drops", "paths")}
 
 
+JOBS: dict[str, Callable[..., object]] = {"live": run, "abs_sgd": run_uneven}
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns its exit code. A user's mistake prints one line."""
     parser = argparse.ArgumentParser(prog="python -m gradlane", description=__doc__)
     parser.add_argument("--topology", default="leaf_spine", help="name of a topology, or the path of its YAML file")
     parser.add_argument("--policy", default="dlcp", help="name of a policy, or the path of its YAML file")
     parser.add_argument("--target", default="softswitch", help="what runs the switches: softswitch, bmv2")
+    parser.add_argument("--job", default="live", choices=JOBS, help="what the hosts do")
     options = parser.parse_args(arguments)
     _FABRIC_LOG.addFilter(_no_deaths)
+    job = JOBS[options.job]
     try:
-        run(options.topology, options.policy, options.target, Console(highlight=False), interactive=sys.stdin.isatty())
+        job(options.topology, options.policy, options.target, Console(highlight=False), interactive=sys.stdin.isatty())
     except GradlaneError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

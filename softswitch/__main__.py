@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     own.add_argument(
         "--depth-register", metavar="NAME=UNIT", help="a register that reads as live depth: packets, bytes/64"
     )
+    own.add_argument("--state-file", metavar="FILE", help="pipeline and entries survive the process there")
     own.add_argument("--port-kind", choices=("auto", "xdp", "packet"), default="auto")
     own.add_argument("--fabric", metavar="JSON", help="run every switch of the file in this process")
     target = parser.add_argument_group("after --")
@@ -152,6 +153,7 @@ def settings_of(options: argparse.Namespace) -> list[object]:
         depth_register=register,
         pcap=options.pcap,
         tls=tls,
+        state_file=options.state_file,
     )
     settings.check([switch], "options")
     return [switch]

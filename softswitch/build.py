@@ -11,6 +11,7 @@ one copy of it in a process.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -135,8 +136,26 @@ def library(
     )
     target = cache_directory() / f"{name}-{key}.so"
     if not target.exists():
-        _compile(command, options, [str(source) for source in sources], list(needs), list(libraries), target)
+        with _alone(target):
+            if not target.exists():  # another process may have built it meanwhile
+                _compile(command, options, [str(source) for source in sources], list(needs), list(libraries), target)
     return target
+
+
+@contextlib.contextmanager
+def _alone(target: Path) -> Iterator[None]:
+    """Let one process at a time build a library; its lock ends with it, whatever becomes of it."""
+    path = target.with_suffix(".lock")
+    try:
+        lock = path.open("w")
+    except OSError as error:
+        raise BuildError(f"cannot write into the build cache {target.parent}: {error.strerror}") from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def _environment() -> dict[str, str]:

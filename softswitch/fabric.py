@@ -14,6 +14,7 @@ from softswitch.errors import SwitchError
 from softswitch.p4runtime.control import Control, PortNote
 from softswitch.p4runtime.endpoint import Endpoint
 from softswitch.p4runtime.server import SwitchServer
+from softswitch.p4runtime.state_file import StateFile
 from softswitch.p4runtime.status import StatusError
 from softswitch.settings import SwitchSettings
 from softswitch.switch import Switch
@@ -36,6 +37,7 @@ class Served:
             self._configure()
             self.server = SwitchServer(self.endpoint, self.control, workers, settings.tls)
         except BaseException:
+            self.switch.p4runtime.close()
             self.switch.close()
             raise
         self._stopping: asyncio.Task[None] | None = None
@@ -68,6 +70,8 @@ class Served:
                 raise SwitchError(f"{settings.name}: {p4info}: {error.message}") from error
             except OSError as error:
                 raise SwitchError(f"{settings.name}: {error.filename}: {error.strerror}") from error
+        if settings.state_file:
+            self.endpoint.keep(StateFile(Path(settings.state_file)))
         if settings.depth_register:
             self.endpoint.set_depth_register(settings.depth_register)
 

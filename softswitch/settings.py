@@ -69,6 +69,7 @@ class SwitchSettings:
     depth_register: DepthRegister | None = None
     pcap: str | None = None  # a directory
     tls: TlsSettings | None = None
+    state_file: str | None = None  # pipeline and entries survive the process there
 
 
 def load_fabric(path: Path) -> list[SwitchSettings]:
@@ -100,6 +101,7 @@ def check(switches: list[SwitchSettings], where: str) -> None:
         ("name", [switch.name for switch in switches]),
         ("grpc address", [switch.grpc for switch in switches]),
         ("interface", [port.interface for switch in switches for port in switch.ports]),
+        ("state file", [switch.state_file for switch in switches if switch.state_file]),
     ):
         twice = {value for value in values if values.count(value) > 1}
         if twice:

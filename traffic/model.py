@@ -76,7 +76,7 @@ class MLP:
         A layer's values are not used any more once its gradients are yielded: they may be updated at once.
         """
         *fed, logits = fed
-        error = _softmax(logits)
+        error = softmax(logits)
         error[np.arange(len(labels)), labels] -= 1
         error /= len(labels)
         for layer in reversed(range(self.layers)):
@@ -98,11 +98,12 @@ class MLP:
 
 def cross_entropy(logits: Floats, labels: Labels) -> float:
     """Return the mean over the samples; `logits` has shape (samples, classes)."""
-    shares = _softmax(logits)
+    shares = softmax(logits)
     return float(-np.log(shares[np.arange(len(labels)), labels]).mean())
 
 
-def _softmax(logits: Floats) -> Floats:
+def softmax(logits: Floats) -> Floats:
+    """Return the shares that logits stand for, shape (samples, classes), rows adding up to 1."""
     shares: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
     return shares

@@ -100,7 +100,6 @@ control GradlaneEgress(inout headers_t hdr, inout egress_metadata_t meta,
                 delay_bucket.apply((bit<32>)eg_intr_md.deq_timedelta[17:10], bucket);
                 count_delay.apply(hdr.bridge.port_index, hdr.bridge.class, bucket);
             }
-            hdr.bridge.setInvalid();
         }
     }
 }

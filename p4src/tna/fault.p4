@@ -13,7 +13,6 @@ control FindFault(inout headers_t hdr, inout ingress_metadata_t meta, in bit<16>
     bit<16> around = 0;         // bytes of the IP packet that the UDP length leaves out; over IPv4 its header
     bit<16> values = 0;         // bytes of values that `count` speaks of
     bit<16> rest = 0;           // of the UDP length without them
-    bool countable = true;
 
     @hidden
     action sound() {
@@ -30,7 +29,7 @@ control FindFault(inout headers_t hdr, inout ingress_metadata_t meta, in bit<16>
     table lengths {
         key = {
             hdr.ipv4.isValid() : exact;
-            countable : exact;
+            meta.countable : exact;
             around : ternary;
             rest : ternary;
             hdr.gradient.type : ternary;
@@ -62,14 +61,14 @@ control FindFault(inout headers_t hdr, inout ingress_metadata_t meta, in bit<16>
             if (hdr.gradient.type == gradient_type_t.DATA) {
                 // A count that needs more than 16 bits for its bytes is more than any frame carries.
                 if (hdr.gradient.count[15:14] != 0) {
-                    countable = false;
+                    meta.countable = false;
                 } else if (hdr.gradient.data_type == data_type_t.FLOAT32) {
                     values = hdr.gradient.count << 2;
                 } else if (hdr.gradient.data_type == data_type_t.FLOAT16
                            || hdr.gradient.data_type == data_type_t.BFLOAT16) {
                     values = hdr.gradient.count << 1;
                 } else {
-                    countable = false;
+                    meta.countable = false;
                 }
             }
             rest = hdr.udp.length - values;

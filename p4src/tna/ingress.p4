@@ -36,6 +36,7 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
     Punt() punt;
     RouteIpv4() route_ipv4;
     RouteIpv6() route_ipv6;
+    PathMode() path_mode;
     Spray() spray;
     NextHop() next_hop_of;
     CountDown() count_down_ttl;
@@ -72,8 +73,8 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
         size = CLASSES;
     }
 
-    // A stage of Tofino sees what the stages before it wrote, and there are twelve. So what depends on the frame alone is
-    // looked up first, for every packet, and each step notes a reason of its own; the first of them counts.
+    // A stage of Tofino sees what the stages before it wrote, and there are twelve. So what depends on the frame alone
+    // is looked up first, for every packet, and each step notes a reason of its own; the first of them counts.
     apply {
         bool settled = false;
         drop_reason_t malformed = drop_reason_t.NONE;
@@ -90,9 +91,12 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
         } else {
             meta.ether_type = hdr.ethernet.ether_type;
         }
+        bit<6> dscp = 0;
         if (hdr.ipv4.isValid()) {
+            dscp = hdr.ipv4.dscp;
             route_ipv4.apply(hdr.ipv4.destination, next_hop, group, routing);
         } else if (hdr.ipv6.isValid()) {
+            dscp = hdr.ipv6.dscp;
             route_ipv6.apply(hdr.ipv6.destination, next_hop, group, routing);
         } else {
             routing = drop_reason_t.NO_ROUTE;
@@ -106,22 +110,20 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
         } else if (hdr.bridge.gradient == 1) {
             classify_gradient.apply(hdr.gradient, hdr.bridge.class, hdr.bridge.importance);
         } else {
-            bit<6> dscp = 0;
-            if (hdr.ipv4.isValid()) {
-                dscp = hdr.ipv4.dscp;
-            } else if (hdr.ipv6.isValid()) {
-                dscp = hdr.ipv6.dscp;
-            }
             classify_ordinary.apply(dscp, hdr.bridge.class, hdr.bridge.importance);
         }
         count_received.apply(hdr.bridge.port_index, hdr.bridge.class);
+        importance_color.apply(hdr.bridge.class, hdr.bridge.importance, ig_tm_md.packet_color);
+        ig_tm_md.qid = (QueueId_t)hdr.bridge.class;
+        path_mode_t mode;
+        path_mode.apply(hdr.bridge.class, mode);
 
         if (meta.fault != fault_t.NONE) {
             count_fault.apply(meta.fault);
             parser_fault.apply(meta.fault, malformed);
         }
         if (group != 0) {
-            spray.apply(hdr, meta, group, next_hop, routing);
+            spray.apply(hdr, meta, group, mode, next_hop, routing);
         }
 
         if (!hdr.packet_out.isValid() && malformed == drop_reason_t.NONE) {
@@ -174,10 +176,7 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
                 reason = expired;
             }
         }
-        if (reason == drop_reason_t.NONE) {
-            importance_color.apply(hdr.bridge.class, hdr.bridge.importance, ig_tm_md.packet_color);
-            ig_tm_md.qid = (QueueId_t)hdr.bridge.class;
-        } else {
+        if (reason != drop_reason_t.NONE) {
             count_dropped.apply(hdr.bridge.port_index, hdr.bridge.class, hdr.bridge.importance, reason);
             ig_dprsr_md.drop_ctl = DROP;
         }

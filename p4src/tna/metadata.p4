@@ -14,9 +14,9 @@ enum bit<8> carried_t {
     TRIMMED_COPY = 2
 }
 
-// What ingress tells egress about a packet, written as it becomes known. Fields that one action writes stand in bytes of
-// their own, since it can bring no more than two fields together in a container; the port stands as in the intrinsic
-// metadata that the parser copies it from.
+// What ingress tells egress about a packet, written as it becomes known. Fields that one action writes stand in bytes
+// of their own, since it can bring no more than two fields together in a container; the port stands as in the
+// intrinsic metadata that the parser copies it from.
 header bridge_t {
     carried_t carried;
     importance_t importance;
@@ -53,6 +53,7 @@ struct headers_t {
 
 struct ingress_metadata_t {
     bool checksum_error;
+    bool countable;             // the bytes of `count` values of the header's data type can be told
     fault_t fault;
     bit<16> ether_type;         // behind the tag, if there is one
     bit<8> protocol;            // IPv4 protocol or IPv6 next header

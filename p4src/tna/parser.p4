@@ -27,6 +27,7 @@ parser GradlaneIngressParser(packet_in packet, out headers_t hdr, out ingress_me
         hdr.bridge.copied = 0;
         hdr.bridge.arrived_at = ig_intr_md.ingress_port;
         meta.checksum_error = false;
+        meta.countable = true;
         meta.fault = fault_t.NONE;
         meta.ether_type = 0;
         meta.protocol = 0;

@@ -12,10 +12,9 @@
 
 #define PATH_GROUP_MEMBERS 120
 
-control Spray(in headers_t hdr, in ingress_metadata_t meta, in group_t group,
+control Spray(in headers_t hdr, in ingress_metadata_t meta, in group_t group, in path_mode_t mode,
               inout next_hop_t next_hop, inout drop_reason_t reason) {
     PinnedPath() pinned_path;
-    PathMode() path_mode;
 
     Hash<selector_t>(HashAlgorithm_t.CRC16) hash_ipv4;
     Hash<selector_t>(HashAlgorithm_t.CRC16) hash_ipv6;
@@ -57,8 +56,6 @@ control Spray(in headers_t hdr, in ingress_metadata_t meta, in group_t group,
         }
 
         if (!pinned) {
-            path_mode_t mode;
-            path_mode.apply(hdr.bridge.class, mode);
             if (mode == path_mode_t.FLOW_HASH) {
                 if (hdr.ipv4.isValid()) {
                     choice = hash_ipv4.get({ hdr.ipv4.source, hdr.ipv4.destination, meta.protocol,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from softswitch.compiler.model import Json, hexstr, member, refuse
-from softswitch.compiler.phv import FieldReference, HeaderReference, Layout
+from softswitch.compiler.phv import VALID, FieldReference, HeaderReference, Layout
 
 ARITHMETIC = {"+", "-", "*", "&", "|", "^"}
 COMPARISONS = {"==", "!=", "<", "<=", ">", ">="}
@@ -196,7 +196,7 @@ class Expressions:
         """Refer to the field that an assignment writes."""
         kind, value = member(node, "type", place), member(node, "value", place)
         if kind == "field":
-            return self.layout.field(value, place)
+            return self.field(value, place)
         if kind == "stack_field":
             return self.stack_field(value, place)
         if kind == "expression":
@@ -209,6 +209,15 @@ class Expressions:
                     refuse(f"header type '{header.type.name}' has no field {number}", place)
                 return self.layout.member(header, header.type.fields[number])
         refuse(f"cannot be written: {kind}", place)
+
+    def field(self, value: Json, place: str) -> FieldReference:
+        """Refer to a field; of an element of a stack by index, p4c writes an expression where the header's name is."""
+        if not (isinstance(value, list) and len(value) == 2 and isinstance(value[0], dict)):
+            return self.layout.field(value, place)
+        header = self.header({"type": "expression", "value": value[0]}, place)
+        if value[1] == VALID:
+            return FieldReference(header.valid, 1, False, 8)
+        return self.layout.member(header, header.type.field(value[1], place))
 
     def stack_field(self, value: Json, place: str) -> FieldReference:
         """Refer to a field of the last element of a stack."""
@@ -353,7 +362,7 @@ class Expressions:
             case "hexstr":
                 return literal(hexstr(value, place))
             case "field":
-                return self.load(self.layout.field(value, place))
+                return self.load(self.field(value, place))
             case "stack_field":
                 return self.load(self.stack_field(value, place))
             case "local" | "runtime_data":

@@ -196,7 +196,7 @@ class Layout:
 
     def field(self, value: Json, place: str) -> FieldReference:
         """Refer to the field that ["header", "field"] names; `$valid$` is a bit."""
-        if not (isinstance(value, list | tuple) and len(value) == 2):
+        if not (isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], str)):
             refuse(f"no field: {value!r}", place)
         if (value[0], value[1]) in self.standard:
             target = self.standard[value[0], value[1]]

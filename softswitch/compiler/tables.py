@@ -115,7 +115,7 @@ class Tables:
         if static_mask is not None:
             limbs = ", ".join(f"0x{limb:x}ull" for limb in static_mask)
             lines.append(f"static const uint64_t mask_{name}[] = {{{limbs}}};")
-        if method == "SS_METHOD_RULES":
+        if method in ("SS_METHOD_RULES", "SS_METHOD_PREFIX"):
             chunks = ", ".join(f"{{{w}, {s}, {b}, {int(r)}}}" for w, s, b, r in packed.chunks)
             lines.append(f"static const struct ss_chunk chunks_{name}[] = {{{chunks or '{0}'}}};")
             numbers = ", ".join(map(str, packed.ranges))
@@ -142,7 +142,7 @@ class Tables:
             f"    .static_mask = {'NULL' if static_mask is None else f'mask_{name}'}, "
             f".index_bits = {sum(r.bits for r in references)}, .prefix_field = {prefix},",
         ]
-        if method == "SS_METHOD_RULES":
+        if method in ("SS_METHOD_RULES", "SS_METHOD_PREFIX"):
             lines.append(
                 f"    .chunk_count = {len(packed.chunks)}, .chunks = chunks_{name}, "
                 f".range_count = {len(packed.ranges)}, .ranges = ranges_{name},"

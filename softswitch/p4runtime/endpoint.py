@@ -31,6 +31,7 @@ from softswitch.p4runtime.native import ffi, p4runtime
 from softswitch.p4runtime.packet_io import packet_in, packet_out
 from softswitch.p4runtime.pipeline import Config, Pipeline, write_head
 from softswitch.p4runtime.replication import Replication
+from softswitch.p4runtime.state_file import WRITE, Record, StateFile, snapshot
 from softswitch.p4runtime.status import Code, StatusError
 from softswitch.settings import DepthRegister
 
@@ -58,10 +59,14 @@ class Endpoint:
         self._committed: Pipeline | None = None
         self._saved: tuple[Pipeline, Path] | None = None
         self._depth_register: DepthRegister | None = None
+        self._state_file: StateFile | None = None
 
     def close(self) -> None:
         """Free what the pipelines hold; the switch stays."""
         with self._lock:
+            if self._state_file:
+                self._state_file.close()
+                self._state_file = None
             self._drop_saved()
             if self._committed:
                 self._committed.close()
@@ -131,6 +136,11 @@ class Endpoint:
                     self._reconcile(config)
                 case _:
                     raise StatusError(Code.INVALID_ARGUMENT, "the action is missing")
+            if message.action not in (_SET.VERIFY, _SET.VERIFY_AND_SAVE):
+                try:
+                    self._rewrite_state()
+                except SwitchError as error:
+                    raise StatusError(Code.INTERNAL, f"done, but it will not survive: {error}") from error
 
     def get_pipeline(
         self, request: p4runtime_pb2.GetForwardingPipelineConfigRequest | bytes, *, trusted: bool = True
@@ -246,6 +256,49 @@ class Endpoint:
     def _cpu_port(self) -> int | None:
         return next((port for port in range(512) if self.switch.port_kind(port) == "cpu"), None)
 
+    # What outlives the process.
+
+    def keep(self, file: StateFile) -> None:
+        """Take up what a state file holds, and let it follow every change from now on; raises SwitchError.
+
+        A program that is loaded already stays: the file's entries are for it only if they were.
+        """
+        with self._lock:
+            try:
+                self._take_up(file.records())
+            except StatusError as error:
+                raise SwitchError(f"{file.path}: {error.message}") from error
+            self._state_file = file
+            self._rewrite_state()
+
+    def _take_up(self, records: list[Record]) -> None:
+        if not records:
+            return
+        config = Config.of(records[0][1])
+        if self._committed is None:
+            self._commit(config, self._verify(config), None)
+        current = self._need().config
+        if (current.p4info, current.device) != (config.p4info, config.device):
+            _LOG.warning("[%s] the state file is of another program: it begins anew", self.switch.name)
+            return
+        for _, request in records[1:]:
+            with contextlib.suppress(StatusError):  # what failed then fails again
+                self._need().write(request)
+
+    def _rewrite_state(self) -> None:
+        if self._state_file:
+            committed = self._committed if self._committed and self._committed.is_current else None
+            self._state_file.rewrite(snapshot(committed) if committed else ())
+
+    def _log_write(self, request: bytes) -> None:
+        if self._state_file and not self._saved:
+            try:
+                self._state_file.append(WRITE, request)
+                if self._state_file.is_long:
+                    self._rewrite_state()
+            except SwitchError as error:
+                raise StatusError(Code.INTERNAL, f"done, but it will not survive: {error}") from error
+
     # Write and Read.
 
     def _check(self, device_id: int, trusted: bool) -> None:
@@ -268,7 +321,10 @@ class Endpoint:
             pipeline = self._need()
             if head.atomicity not in (0, 1, 2):
                 raise StatusError(Code.INVALID_ARGUMENT, f"atomicity {head.atomicity} is not known")
-            pipeline.write(data)
+            try:
+                pipeline.write(data)
+            finally:  # a batch that failed may have been applied in part
+                self._log_write(data)
 
     def read_parts(
         self, request: p4runtime_pb2.ReadRequest | bytes, *, trusted: bool = True

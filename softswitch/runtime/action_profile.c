@@ -150,18 +150,20 @@ static int by_member_id(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-/* `port` is known to be `up` or not; of the others the engine knows. */
+/* The copies of members that a hash chooses among, in BMv2's order: every member once by ascending id, then the further
+ * copies of each. `port` is known to be `up` or not; of the others the engine knows. */
 static void refresh_live(struct ss_profile *profile, struct ss_group *group, uint32_t port, bool up)
 {
     group->live_count = 0;
-    for (uint32_t m = 0; m < group->count; m++) {
-        const struct ss_member_ref *ref = &group->refs[m];
-        if (ref->has_watch
-            && !(ref->watch_port == port ? up : profile->services->port_up(profile->services->engine, ref->watch_port)))
-            continue;
-        for (int32_t copy = 0; copy < ref->weight; copy++)
-            group->live[group->live_count++] = group->ref_slots[m];
-    }
+    for (int further = 0; further < 2; further++)
+        for (uint32_t m = 0; m < group->count; m++) {
+            const struct ss_member_ref *ref = &group->refs[m];
+            if (ref->has_watch
+                && !(ref->watch_port == port ? up : profile->services->port_up(profile->services->engine, ref->watch_port)))
+                continue;
+            for (int32_t copy = 0; copy < (further ? ref->weight - 1 : 1); copy++)
+                group->live[group->live_count++] = group->ref_slots[m];
+        }
 }
 
 static enum ss_status set_members(struct ss_profile *profile, struct ss_group *group, const struct ss_member_ref *refs,

@@ -33,6 +33,14 @@ static int by_value(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
+/* A row's mask: a rule's own, or that of its prefix length. */
+static const uint64_t *mask_of(const struct ss_table *table, uint32_t row)
+{
+    uint32_t words = table->layout->words;
+    return table->masks ? table->masks + (size_t)row * words
+                        : table->prefixes.masks + (size_t)ss_row_at(table, row)->prefix * words;
+}
+
 /* Which values of a chunk each rule accepts; false when every rule accepts all, so that the chunk needs no look. */
 static bool fill_chunk(const struct ss_table *table, struct ss_chunk chunk, uint32_t count, uint64_t *accepts)
 {
@@ -48,7 +56,7 @@ static bool fill_chunk(const struct ss_table *table, struct ss_chunk chunk, uint
                 accepts[v] |= 1ull << bit;
             continue;
         }
-        uint32_t mask = table->masks[at] >> chunk.shift & cut, free = cut & ~mask;
+        uint32_t mask = mask_of(table, table->vectors.rows[bit])[chunk.word] >> chunk.shift & cut, free = cut & ~mask;
         uint32_t v = 0;                                       /* every value that differs in unmasked bits only */
         do {
             accepts[value | v] |= 1ull << bit;
@@ -347,6 +355,15 @@ static void forget_tuples(struct ss_table *table)
 }
 
 /* ---- for table.c and lookups ---- */
+
+/* Few prefixes are matched as rules whose priority is their length, unless their keys have so many chunks that trying
+ * one or two lengths is quicker. */
+void ss_prefixes_changed(struct ss_table *table)
+{
+    table->by_vectors = table->count <= SS_FEW_RULES
+        && (table->layout->chunk_count <= 8 || table->prefixes.length_count > 2);
+    table->vectors_stale = true;
+}
 
 void ss_rules_insert(struct ss_table *table, uint32_t row)
 {

@@ -242,7 +242,7 @@ static uint32_t find_row(const struct ss_table *table, const struct key *key, in
 static void guide_add(struct ss_table *table, const struct key *key)
 {
     struct ss_prefixes *prefixes = &table->prefixes;
-    uint64_t top = ss_guide_top(table, key->value);
+    uint64_t top = ss_guide_top(table, key->value, table->layout->words);
     struct ss_guide *guide = (struct ss_guide *)ss_find_guide(prefixes, top);
     if (!guide) {
         uint32_t number = prefixes->free_guide;
@@ -276,7 +276,7 @@ static void guide_add(struct ss_table *table, const struct key *key)
 static void guide_delete(struct ss_table *table, const struct key *key)
 {
     struct ss_prefixes *prefixes = &table->prefixes;
-    uint64_t top = ss_guide_top(table, key->value);
+    uint64_t top = ss_guide_top(table, key->value, table->layout->words);
     struct ss_guide *guide = (struct ss_guide *)ss_find_guide(prefixes, top);
     uint32_t c = 0;
     while (guide->counts[c].length != key->prefix)
@@ -449,7 +449,8 @@ static void describe(const struct ss_table *table, uint32_t number, struct ss_en
     const struct ss_record *record = &table->records[number];
     const uint8_t *blob = table->blobs + (size_t)number * table->blob_stride;
     *out = (struct ss_entry){
-        .value = blob, .mask = blob + table->mask_offset, .priority = row->priority,
+        .value = blob, .mask = blob + table->mask_offset,
+        .priority = table->layout->info.has_priority ? row->priority : 0,
         .is_const = row->flags & SS_ROW_CONST, .controller_metadata = record->controller_metadata,
         .idle_timeout_ns = record->idle_timeout_ns, .packets = row->count.packets, .bytes = row->count.bytes,
         .last_hit_ns = table->last_hit ? table->last_hit[number] : 0, .slot = number,
@@ -493,7 +494,7 @@ static enum ss_status insert(struct ss_table *table, const struct ss_entry *entr
         return status;
     }
     row->flags = SS_ROW_USED | flags;
-    row->priority = priority;
+    row->priority = layout->method == SS_METHOD_PREFIX ? (int32_t)key.prefix : priority;
     row->prefix = (uint16_t)key.prefix;
     row->count = (struct ss_count){entry->packets, entry->bytes};
     memcpy(blob, entry->value, layout->info.key_bytes);
@@ -512,6 +513,7 @@ static enum ss_status insert(struct ss_table *table, const struct ss_entry *entr
         break;
     case SS_METHOD_PREFIX:
         prefix_add(table, &key, number);
+        ss_prefixes_changed(table);
         break;
     case SS_METHOD_RULES:
         memcpy(table->masks + at, key.mask, 8 * layout->words);
@@ -594,6 +596,8 @@ enum ss_status ss_table_remove(struct ss_table *table, const struct ss_entry *en
     table->records[number].next = table->free_row;
     table->free_row = number;
     table->count--;
+    if (table->layout->method == SS_METHOD_PREFIX)
+        ss_prefixes_changed(table);
     return SS_OK;
 }
 

@@ -38,7 +38,7 @@ struct ss_table_layout {
     const uint64_t *static_mask;            /* the program's own mask of the key; NULL: none */
     uint32_t index_bits;                    /* SS_METHOD_INDEX: bits of the key */
     uint32_t prefix_field;                  /* SS_METHOD_PREFIX: the field with the prefix */
-    uint32_t chunk_count;                   /* SS_METHOD_RULES: the key in chunks, but for long ranges: */
+    uint32_t chunk_count;                   /* SS_METHOD_RULES and _PREFIX: the key in chunks, but for long ranges: */
     const struct ss_chunk *chunks;
     uint32_t range_count;                   /* fields of more than 8 bits matched by range */
     const uint16_t *ranges;                 /* their numbers */
@@ -60,7 +60,7 @@ struct ss_row {
     uint8_t flags;
     uint16_t prefix;
     uint32_t reference;            /* slot of the member or group in the profile */
-    int32_t priority;
+    int32_t priority;              /* of a prefix: its length */
     struct ss_count count;
     uint8_t data[];
 };
@@ -135,7 +135,7 @@ struct ss_table {
     uint32_t *index;                                 /* SS_METHOD_INDEX: row + 1, 0 none */
     struct ss_hash hash;                             /* SS_METHOD_HASH; for rules: whole entries, by identity */
     struct ss_prefixes prefixes;
-    bool vectors_stale, by_tuples;
+    bool vectors_stale, by_tuples, by_vectors;       /* rules by tuples, prefixes by vectors */
     struct ss_vectors vectors;
     struct ss_tuples tuples;
 };
@@ -213,6 +213,7 @@ void ss_meter_forget(struct ss_state *, uint32_t meter, uint32_t index);
 uint32_t ss_meter_run(struct ss_state *, struct ss_meter *, uint32_t index, uint32_t bytes);
 void ss_value_set_close(struct ss_value_set *);
 
+void ss_prefixes_changed(struct ss_table *);
 void ss_rules_insert(struct ss_table *, uint32_t row);
 void ss_rules_remove(struct ss_table *, uint32_t row);
 void ss_rules_rebuild(struct ss_table *);
@@ -228,13 +229,15 @@ void *ss_zeroed(size_t count, size_t size);
 
 /* ---- lookups, inlined into programs: `words` is a constant there ---- */
 
-static inline uint64_t ss_mix(uint64_t a, uint64_t b)
+#define SS_INLINE inline __attribute__((always_inline))
+
+static SS_INLINE uint64_t ss_mix(uint64_t a, uint64_t b)
 {
     ss_u128 product = (ss_u128)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static inline uint32_t ss_tag(const uint64_t *key, uint32_t words, uint64_t seed)
+static SS_INLINE uint32_t ss_tag(const uint64_t *key, uint32_t words, uint64_t seed)
 {
     uint64_t hash = seed ^ 0x9e3779b97f4a7c15u;
     for (uint32_t w = 0; w < words; w++)
@@ -242,7 +245,7 @@ static inline uint32_t ss_tag(const uint64_t *key, uint32_t words, uint64_t seed
     return (uint32_t)(hash >> 32) ^ (uint32_t)hash;
 }
 
-static inline bool ss_same(const uint64_t *a, const uint64_t *b, uint32_t words)
+static SS_INLINE bool ss_same(const uint64_t *a, const uint64_t *b, uint32_t words)
 {
     uint64_t difference = 0;
     for (uint32_t w = 0; w < words; w++)
@@ -250,17 +253,17 @@ static inline bool ss_same(const uint64_t *a, const uint64_t *b, uint32_t words)
     return difference == 0;
 }
 
-static inline struct ss_row *ss_row_at(const struct ss_table *table, uint32_t row)
+static SS_INLINE struct ss_row *ss_row_at(const struct ss_table *table, uint32_t row)
 {
     return (struct ss_row *)(table->rows + (size_t)row * table->stride);
 }
 
-static inline uint32_t ss_find_index(const struct ss_table *table, const uint64_t *key)
+static SS_INLINE uint32_t ss_find_index(const struct ss_table *table, const uint64_t *key)
 {
     return table->index[key[0]] - 1;
 }
 
-static inline uint32_t ss_find_hash(const struct ss_table *table, const uint64_t *key, uint32_t words)
+static SS_INLINE uint32_t ss_find_hash(const struct ss_table *table, const uint64_t *key, uint32_t words)
 {
     uint32_t tag = ss_tag(key, words, 0);
     for (uint32_t i = tag & table->hash.mask;; i = (i + 1) & table->hash.mask) {
@@ -272,7 +275,7 @@ static inline uint32_t ss_find_hash(const struct ss_table *table, const uint64_t
     }
 }
 
-static inline uint32_t ss_try_length(const struct ss_table *table, const uint64_t *key, uint32_t words, uint32_t length)
+static SS_INLINE uint32_t ss_try_length(const struct ss_table *table, const uint64_t *key, uint32_t words, uint32_t length)
 {
     const struct ss_prefixes *prefixes = &table->prefixes;
     const uint64_t *mask = prefixes->masks + (size_t)length * words;
@@ -291,17 +294,17 @@ static inline uint32_t ss_try_length(const struct ss_table *table, const uint64_
 }
 
 /* The first guide_bits bits of a key's prefix field, which has at most 64 bits or just 128. */
-static inline uint64_t ss_guide_top(const struct ss_table *table, const uint64_t *key)
+static SS_INLINE uint64_t ss_guide_top(const struct ss_table *table, const uint64_t *key, uint32_t words)
 {
     const struct ss_table_layout *layout = table->layout;
     uint32_t bits = layout->info.fields[layout->prefix_field].bits;
     struct ss_slot slot = layout->slots[layout->prefix_field];
-    if (bits > 64)
+    if (words > 1 && bits > 64)
         return key[slot.word + 1] >> (64 - table->prefixes.guide_bits);
     return (key[slot.word] >> slot.shift & (~0ull >> (64 - bits))) >> (bits - table->prefixes.guide_bits);
 }
 
-static inline const struct ss_guide *ss_find_guide(const struct ss_prefixes *prefixes, uint64_t top)
+static SS_INLINE const struct ss_guide *ss_find_guide(const struct ss_prefixes *prefixes, uint64_t top)
 {
     uint32_t tag = ss_tag(&top, 1, 0);
     for (uint32_t i = tag & prefixes->guide_tops.mask;; i = (i + 1) & prefixes->guide_tops.mask) {
@@ -313,33 +316,8 @@ static inline const struct ss_guide *ss_find_guide(const struct ss_prefixes *pre
     }
 }
 
-static inline uint32_t ss_find_prefix(const struct ss_table *table, const uint64_t *key, uint32_t words)
-{
-    const struct ss_prefixes *prefixes = &table->prefixes;
-    uint32_t l = 0;
-    if (prefixes->length_count > SS_FEW_LENGTHS && prefixes->guide_bits) {
-        const struct ss_guide *guide = ss_find_guide(prefixes, ss_guide_top(table, key));
-        for (uint32_t half = 2; guide && half-- > 0;)
-            for (uint64_t lengths = guide->lengths[half]; lengths;) {
-                uint32_t bit = 63 - (uint32_t)__builtin_clzll(lengths);
-                uint32_t row = ss_try_length(table, key, words, 64 * half + bit + 1);
-                if (row != SS_NO_ROW)
-                    return row;
-                lengths ^= 1ull << bit;
-            }
-        while (l < prefixes->length_count && prefixes->lengths[l].length > prefixes->guide_bits)
-            l++;
-    }
-    for (; l < prefixes->length_count; l++) {
-        uint32_t row = ss_try_length(table, key, words, prefixes->lengths[l].length);
-        if (row != SS_NO_ROW)
-            return row;
-    }
-    return SS_NO_ROW;
-}
-
 /* Does a rule's row accept the key: masked bits first, then long ranges. */
-static inline bool ss_rule_accepts(const struct ss_table *table, uint32_t row, const uint64_t *key, uint32_t words)
+static SS_INLINE bool ss_rule_accepts(const struct ss_table *table, uint32_t row, const uint64_t *key, uint32_t words)
 {
     const uint64_t *value = table->keys + (size_t)row * words, *mask = table->masks + (size_t)row * words;
     uint64_t difference = 0;
@@ -375,7 +353,7 @@ static inline bool ss_rule_accepts(const struct ss_table *table, uint32_t row, c
     return true;
 }
 
-static inline uint32_t ss_find_vectors(const struct ss_table *table, const uint64_t *key, uint32_t words)
+static SS_INLINE uint32_t ss_find_vectors(const struct ss_table *table, const uint64_t *key, uint32_t words)
 {
     const struct ss_vectors *vectors = &table->vectors;
     uint64_t accepted = vectors->all;
@@ -400,13 +378,13 @@ static inline uint32_t ss_find_vectors(const struct ss_table *table, const uint6
     return SS_NO_ROW;
 }
 
-static inline bool ss_rule_beats(const struct ss_table *table, uint32_t row, uint32_t other)
+static SS_INLINE bool ss_rule_beats(const struct ss_table *table, uint32_t row, uint32_t other)
 {
     int32_t a = ss_row_at(table, row)->priority, b = ss_row_at(table, other)->priority;
     return a > b || (a == b && table->records[row].sequence < table->records[other].sequence);
 }
 
-static inline uint32_t ss_find_tuples(const struct ss_table *table, const uint64_t *key, uint32_t words)
+static SS_INLINE uint32_t ss_find_tuples(const struct ss_table *table, const uint64_t *key, uint32_t words)
 {
     uint32_t best = SS_NO_ROW;
     int32_t best_priority = INT32_MIN;
@@ -438,14 +416,48 @@ static inline uint32_t ss_find_tuples(const struct ss_table *table, const uint64
     return best;
 }
 
-static inline uint32_t ss_find_rule(struct ss_table *table, const uint64_t *key, uint32_t words)
+static SS_INLINE uint32_t ss_find_lengths(const struct ss_table *table, const uint64_t *key, uint32_t words)
+{
+    const struct ss_prefixes *prefixes = &table->prefixes;
+    uint32_t l = 0;
+    if (prefixes->length_count > SS_FEW_LENGTHS && prefixes->guide_bits) {
+        const struct ss_guide *guide = ss_find_guide(prefixes, ss_guide_top(table, key, words));
+        for (uint32_t half = 2; guide && half-- > 0;)
+            for (uint64_t lengths = guide->lengths[half]; lengths;) {
+                uint32_t bit = 63 - (uint32_t)__builtin_clzll(lengths);
+                uint32_t row = ss_try_length(table, key, words, 64 * half + bit + 1);
+                if (row != SS_NO_ROW)
+                    return row;
+                lengths ^= 1ull << bit;
+            }
+        while (l < prefixes->length_count && prefixes->lengths[l].length > prefixes->guide_bits)
+            l++;
+    }
+    for (; l < prefixes->length_count; l++) {
+        uint32_t row = ss_try_length(table, key, words, prefixes->lengths[l].length);
+        if (row != SS_NO_ROW)
+            return row;
+    }
+    return SS_NO_ROW;
+}
+
+static SS_INLINE uint32_t ss_find_prefix(struct ss_table *table, const uint64_t *key, uint32_t words)
+{
+    if (!table->by_vectors)
+        return ss_find_lengths(table, key, words);
+    if (__builtin_expect(table->vectors_stale, 0))
+        ss_rules_rebuild(table);
+    return ss_find_vectors(table, key, words);
+}
+
+static SS_INLINE uint32_t ss_find_rule(struct ss_table *table, const uint64_t *key, uint32_t words)
 {
     if (__builtin_expect(table->vectors_stale, 0))
         ss_rules_rebuild(table);
     return table->by_tuples ? ss_find_tuples(table, key, words) : ss_find_vectors(table, key, words);
 }
 
-static inline bool ss_value_set_has(const struct ss_value_set *set, const uint64_t *key, uint32_t words)
+static SS_INLINE bool ss_value_set_has(const struct ss_value_set *set, const uint64_t *key, uint32_t words)
 {
     for (uint32_t m = 0; m < set->count; m++) {
         uint64_t difference = 0;
@@ -458,21 +470,21 @@ static inline bool ss_value_set_has(const struct ss_value_set *set, const uint64
 }
 
 /* The packet's colour (0 green, 1 yellow, 2 red); green while the meter has no rates. */
-static inline uint32_t ss_meter_execute(struct ss_state *state, struct ss_meter *meter, uint64_t index, uint32_t bytes)
+static SS_INLINE uint32_t ss_meter_execute(struct ss_state *state, struct ss_meter *meter, uint64_t index, uint32_t bytes)
 {
     if (!meter->buckets || index >= meter->size || !meter->rates[index].configured)
         return 0;
     return ss_meter_run(state, meter, (uint32_t)index, bytes);
 }
 
-static inline struct ss_row *ss_member_row(const struct ss_profile *profile, uint32_t slot)
+static SS_INLINE struct ss_row *ss_member_row(const struct ss_profile *profile, uint32_t slot)
 {
     return (struct ss_row *)(profile->rows + (size_t)slot * profile->stride);
 }
 
 /* The row with the action: the row itself, its member's, or that of the group's member chosen by `hash`; NULL when
  * the group has no live member. */
-static inline struct ss_row *ss_resolve(const struct ss_profile *profile, struct ss_row *row, uint64_t hash)
+static SS_INLINE struct ss_row *ss_resolve(const struct ss_profile *profile, struct ss_row *row, uint64_t hash)
 {
     if (row->kind == SS_DIRECT)
         return row;

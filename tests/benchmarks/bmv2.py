@@ -16,8 +16,7 @@ from typing import Any
 import grpc
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
-from tests.benchmarks.programs import Gradlane, Program, write_requests
-from tests.pipeline.targets import PROGRAM, P4Info
+from tests.benchmarks.programs import Compiled, Program, message_of, write_requests
 
 ADDRESS = "127.0.0.1:50051"  # in the device's own network namespace
 CPU_PORT = 510
@@ -27,7 +26,7 @@ PATIENCE = 30
 @contextlib.contextmanager
 def bmv2(program: Program, a: str, b: str) -> Iterator[int]:
     """Run BMv2 between two interfaces, and give its process id when its tables are written."""
-    assert isinstance(program, Gradlane)
+    assert isinstance(program, Compiled)
     line = [
         "simple_switch_grpc", "--no-p4", "--device-id", "1", "-i", f"1@{a}", "-i", f"2@{b}", "--",
         "--grpc-server-addr", ADDRESS, "--cpu-port", str(CPU_PORT), "--priority-queues", "8",
@@ -43,7 +42,7 @@ def bmv2(program: Program, a: str, b: str) -> Iterator[int]:
             process.terminate()
 
 
-def _install(stub: Any, program: Gradlane) -> None:
+def _install(stub: Any, program: Compiled) -> None:
     requests: queue.Queue[Any] = queue.Queue()
     arbitration = p4runtime_pb2.StreamMessageRequest()
     arbitration.arbitration.device_id = 1
@@ -51,12 +50,19 @@ def _install(stub: Any, program: Gradlane) -> None:
     requests.put(arbitration)
     stream = stub.StreamChannel(iter(requests.get, None))
     next(stream)
-    threading.Thread(target=lambda: list(stream), daemon=True).start()
+    threading.Thread(target=_drain, args=(stream,), daemon=True).start()
     pipeline = p4runtime_pb2.SetForwardingPipelineConfigRequest(device_id=1)
     pipeline.election_id.low = 1
     pipeline.action = pipeline.VERIFY_AND_COMMIT
-    pipeline.config.p4info.CopyFrom(P4Info().message)
-    pipeline.config.p4_device_config = PROGRAM.read_bytes()
+    pipeline.config.p4info.CopyFrom(message_of(program.p4info))
+    pipeline.config.p4_device_config = program.json.read_bytes()
     stub.SetForwardingPipelineConfig(pipeline, timeout=PATIENCE)
     for request in write_requests(program.entities()):
         stub.Write(request, timeout=PATIENCE)
+
+
+def _drain(stream: Any) -> None:
+    """Read a stream until its channel is closed."""
+    with contextlib.suppress(grpc.RpcError):
+        for _ in stream:
+            pass

@@ -9,14 +9,19 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from google.protobuf import text_format
+from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
 
 from softswitch.build import library, tables_library
 from softswitch.switch import Switch
+from tests.differential.program import Names
 from tests.pipeline import packets, policies
 from tests.pipeline.reference import Policy, Range, Ternary
 from tests.pipeline.targets import P4INFO, PROGRAM, P4Info
 
+HERE = Path(__file__).parent
+UDP_HEADERS = 42  # bytes of Ethernet, IPv4 and UDP
 FORWARD = Path(__file__).parents[1] / "unit" / "softswitch_engine" / "forward.c"
 FLOWS = 1000
 ROWS = 32
@@ -64,10 +69,28 @@ class Wire(Program):
         return [b"\x02" * 12 + b"\x88\xb6" + flow.to_bytes(4, "big") + bytes(size - 18) for flow in range(FLOWS)]
 
 
-class Gradlane(Program):
+class Compiled(Program):
+    """What p4c made of a P4 program, with P4Runtime entities: BMv2 runs it too."""
+
+    json: Path
+    p4info: Path
+
+    @abstractmethod
+    def entities(self) -> list[Any]:
+        """Return the entries as P4Runtime entities, in an order in which they can be inserted."""
+
+    def install(self, switch: Switch) -> None:
+        """Load the program and write its entries."""
+        switch.load(self.json, self.p4info)
+        for request in write_requests(self.entities()):
+            switch.p4runtime.write(request)
+
+
+class Gradlane(Compiled):
     """Gradlane's pipeline: 1,000 flows of gradients, 32 rows that classify and 32 that judge."""
 
     name = "gradlane"
+    json, p4info = PROGRAM, P4INFO
 
     @property
     def is_compiled(self) -> bool:
@@ -99,11 +122,9 @@ class Gradlane(Program):
         return P4Info().entities(self.policy())
 
     def install(self, switch: Switch) -> None:
-        """Load the program and write the policy."""
-        switch.load(PROGRAM, P4INFO)
+        """Load the program and write the policy; depth is the traffic manager's own."""
+        super().install(switch)
         switch.set_depth_register("queue_depth", "bytes/64")
-        for request in write_requests(self.entities()):
-            switch.p4runtime.write(request)
 
     def frames(self, size: int) -> list[bytes]:
         """Return gradients of float16 that fill the size, or plain UDP where none fits."""
@@ -121,6 +142,104 @@ class Gradlane(Program):
         return packets.Frame(bytes(gradient), source=source, source_port=port)
 
 
+class Router(Compiled):
+    """A plain IPv4 router (p4/router.p4): prefixes of 16 to 28 bits, or hosts, around the frames' destinations."""
+
+    name = "router"
+    json, p4info = HERE / "p4/router.json", HERE / "p4/router.p4info.txtpb"
+
+    def __init__(self, entries: int = 1000, table: str = "route") -> None:
+        self.entries, self.table = entries, table
+
+    def mark_offset(self, size: int) -> int:
+        """Return where the payload begins."""
+        return UDP_HEADERS
+
+    def entities(self) -> list[Any]:
+        """Return a next hop behind port 2, and routes that all lead to it; the shortest takes what the others miss."""
+        names = Names(message_of(self.p4info))
+        hop = names.entry("next_hop", {"m.next_hop": 1}, "forward", 2, 0x02AA00000001, 0x02BB00000001)
+        rows = [hop, names.entry("route", {"h.ipv4.destination": (packets.RECEIVER >> 24 << 24, 8)}, "set_next_hop", 1)]
+        if self.table == "host":
+            keys: dict[Any, None] = dict.fromkeys(destination(number) for number in range(self.entries))
+        else:
+            keys = dict.fromkeys(prefix(number) for number in range(self.entries))
+        return rows + [names.entry(self.table, {"h.ipv4.destination": key}, "set_next_hop", 1) for key in keys]
+
+    def frames(self, size: int) -> list[bytes]:
+        """Return UDP to addresses that lie all over the table."""
+        step = max(1, self.entries // FLOWS)
+        return [udp(size, destination=destination(flow * step)) for flow in range(FLOWS)]
+
+
+class Filter(Compiled):
+    """One ternary table over the five-tuple (p4/filter.p4), of a dozen kinds of mask."""
+
+    name = "filter"
+    json, p4info = HERE / "p4/filter.json", HERE / "p4/filter.p4info.txtpb"
+    MASKS = (
+        (32, 32, 0xFFFF), (32, 24, 0xFFFF), (24, 32, 0xFFFF), (24, 24, 0), (32, 0, 0xFFFF), (0, 32, 0xFFFF),
+        (16, 16, 0xFF00), (32, 32, 0), (28, 28, 0xFFFF), (16, 32, 0xFFF0), (24, 0, 0xFFFF), (0, 24, 0xFF00),
+    )  # fmt: skip
+
+    def __init__(self, entries: int = 10_000) -> None:
+        self.entries = entries
+
+    def mark_offset(self, size: int) -> int:
+        """Return where the payload begins."""
+        return UDP_HEADERS
+
+    def entities(self) -> list[Any]:
+        """Return rows that each let one flow in `entries` through, and a last one that lets all."""
+        names = Names(message_of(self.p4info))
+        rows = [names.entry("filter", {"h.ipv4.protocol": (17, 0xFF)}, "forward", 2, priority=1)]
+        for number in range(self.entries - 1):
+            source, target, port = self.MASKS[number % len(self.MASKS)]
+            key = {
+                "h.ipv4.source": masked(packets.SENDER + number, source),
+                "h.ipv4.destination": masked(destination(number), target),
+                "h.ipv4.protocol": (17, 0xFF), "h.udp.destination": (5001 & port, port),
+            }  # fmt: skip
+            shown = {name: pair for name, pair in key.items() if pair[1]}
+            rows.append(names.entry("filter", shown, "forward", 2, priority=2 + number))
+        return rows
+
+    def frames(self, size: int) -> list[bytes]:
+        """Return flows of which each has its row."""
+        step = max(1, self.entries // FLOWS)
+        return [
+            udp(size, source=packets.SENDER + flow * step, destination=destination(flow * step))
+            for flow in range(FLOWS)
+        ]
+
+
+def message_of(p4info: Path) -> Any:
+    """Read a P4Info."""
+    return text_format.Parse(p4info.read_text(), p4info_pb2.P4Info())
+
+
+def destination(number: int) -> int:
+    """Return an address of its own for each number, in 10.0.0.0/8, such that neighbours are far apart."""
+    return packets.RECEIVER >> 24 << 24 | number * 7919 % (1 << 24)
+
+
+def prefix(number: int) -> tuple[int, int]:
+    """Return a prefix around a number's address, and its length."""
+    length = (32, 28, 24)[number % 3]
+    return destination(number) >> 32 - length << 32 - length, length
+
+
+def masked(value: int, length: int) -> tuple[int, int]:
+    """Return the first bits of an address, and their mask."""
+    mask = (1 << 32) - (1 << 32 - length)
+    return value & mask, mask
+
+
+def udp(size: int, **around: Any) -> bytes:
+    """Return a UDP frame of a size."""
+    return bytes(packets.Frame(bytes(size - UDP_HEADERS), destination_port=5001, **around))
+
+
 def write_requests(entities: list[Any]) -> list[Any]:
     """Return WriteRequests that insert the entities, 100 each."""
     requests = []
@@ -133,4 +252,4 @@ def write_requests(entities: list[Any]) -> list[Any]:
     return requests
 
 
-PROGRAMS: dict[str, Program] = {program.name: program for program in (Gradlane(), Wire())}
+PROGRAMS: dict[str, Program] = {program.name: program for program in (Gradlane(), Router(), Filter(), Wire())}

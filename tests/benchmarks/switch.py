@@ -15,6 +15,7 @@ import os
 import shutil
 import sys
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,13 @@ from softswitch.native import engine
 from softswitch.switch import Switch
 from tests.benchmarks.bed import TESTER_CORE, Tester, Trial, device, highest_rate, spread, test_bed
 from tests.benchmarks.native import bench, ffi
-from tests.benchmarks.programs import PROGRAMS, Program
+from tests.benchmarks.programs import PROGRAMS, Filter, Program, Router
 
 OUTPUT = Path("build/bench/switch.json")
 ENGINES = ("raw", "raw:xdp", "softswitch", "softswitch:packet")
 START_PPS = 200_000.0
+GROWTH = (1, 10, 100, 1000, 10_000, 100_000)
+GROWTH_BYTES = 64
 LOAD = 0.7  # of the highest rate: where CPU time and latency are taken
 
 
@@ -47,6 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sizes", type=int, nargs="+", default=[64, 256, 1000, 1400])
     parser.add_argument("--programs", nargs="+", default=list(PROGRAMS), choices=list(PROGRAMS))
     parser.add_argument("--engines", nargs="+", default=list(ENGINES))
+    parser.add_argument("--growth", type=int, nargs="*", default=GROWTH, help="entries of a table, in process")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     options = parser.parse_args(arguments)
     if os.geteuid():
@@ -75,30 +79,47 @@ def main(arguments: list[str] | None = None) -> int:
         finally:
             tester.close()
     alone = {
-        (program.name, size): [pipeline_alone(program, size) for _ in range(options.rounds)]
+        (program.name, size): pipeline_rounds(program, size, options.rounds)
         for program, size in product(programs, options.sizes)
     }
     result = summary(found, alone)
+    result["growth"] = growth(options.growth, options.rounds)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(result, indent=1) + "\n")
     print_table(result)
     return 0
 
 
-def pipeline_alone(program: Program, size: int, packets: int = 1_000_000) -> float:
-    """Return the CPU nanoseconds that ingress, egress and deparser take for a packet, in process."""
+def pipeline_rounds(program: Program, size: int, rounds: int, packets: int = 1_000_000) -> list[float]:
+    """Return the CPU nanoseconds that ingress, egress and deparser take for a packet, in process, round by round."""
     frames = program.frames(size)
     left = ffi().new("uint64_t *")
+    values = []
     with Switch() as switch:
         program.install(switch)
         switch.add_port(1)
         switch.add_port(2)
         compiled, state = engine().ss_switch_program(switch.handle), switch.state
-        with switch.locked():
-            spent = bench().pipeline_alone(compiled, state, b"".join(frames), len(frames), size, 1, packets, left)
-    if spent < 0 or left[0] < packets:
-        raise SystemExit(f"{program.name}: {packets - left[0]} of {packets} packets of {size} bytes were dropped")
-    return float(spent)
+        for _ in range(rounds):
+            with switch.locked():
+                spent = bench().pipeline_alone(compiled, state, b"".join(frames), len(frames), size, 1, packets, left)
+            if spent < 0 or left[0] < packets:
+                lost = packets - left[0]
+                raise SystemExit(f"{program.name}: {lost} of {packets} packets of {size} bytes were dropped")
+            values.append(float(spent))
+    return values
+
+
+def growth(sizes: Sequence[int], rounds: int) -> list[dict[str, Any]]:
+    """Return how long the pipeline alone takes by kind of match and number of entries."""
+    kinds: dict[str, Callable[[int], Program]] = {
+        "exact": lambda entries: Router(entries, "host"), "lpm": lambda entries: Router(entries), "ternary": Filter,
+    }  # fmt: skip
+    rows = []
+    for kind, entries in product(kinds, sizes):
+        spent = pipeline_rounds(kinds[kind](entries), GROWTH_BYTES, rounds, packets=200_000)
+        rows.append({"match": kind, "entries": entries, "ns": spread(spent)})
+    return rows
 
 
 def summary(
@@ -155,6 +176,8 @@ def print_table(result: dict[str, Any]) -> None:
             f"{row['program']:10} {row['size']:5} {row['engine']:18} {rate:>32} "
             f"{row['cpu_us_per_packet']['median']:7.2f} {row['latency_us']['p50']:8.1f} {row['latency_us']['p99']:8.1f}"
         )
+    for row in result["growth"]:
+        print(f"{row['match']:8} {row['entries']:7} entries: {row['ns']['median']:6.0f} ns")
     for key, ratio in result["ratios"].items():
         print(f"{key}: {ratio['pps']:.2f} of its packets/s, {ratio['cpu']:.2f} of its CPU a packet")
 

@@ -37,6 +37,7 @@ import topologies
 from controller.reconcile import install
 from tests.benchmarks.bed import ip
 from topologies.mininet_fabric import MininetFabric
+from topologies.processes import go_first
 from traffic.hosts import site_of
 from traffic.packer import TensorId
 from traffic.transport.rate import RateSettings
@@ -193,7 +194,9 @@ def both(ends: Ends, *arguments: str) -> tuple[dict[str, float], dict[str, float
         for number, role in enumerate(("send", "receive")):
             line = [*ends[number].enter, sys.executable, "-m", "tests.benchmarks.transport", "--end", role]
             line += ["--mine", ends[number].address, "--other", ends[1 - number].address, *arguments]
-            processes.append(subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            processes.append(subprocess.Popen(line, start_new_session=True, **pipes))
+            go_first(processes[-1].pid)  # what else runs on the machine is not the path's
         for process in processes:
             assert process.stdin and process.stdout
             if process.stdout.readline() != "ready\n":

@@ -43,9 +43,13 @@ class Ended:
             return dict(saved)
 
 
-def run(script: Path, *arguments: str, folder: Path, options: tuple[str, ...] = ()) -> Ended:
-    """Launch a script as a job, with the folder as its first argument, and wait for its end."""
-    launch = [sys.executable, "-m", "traffic.frameworks.launch", "--network", network(), *options]
+def run(script: Path, *arguments: str, folder: Path, options: tuple[str, ...] = (), patience: float = 60) -> Ended:
+    """Launch a script as a job, with the folder as its first argument, and wait for its end.
+
+    The patience is that of a machine which has better things to do than to test.
+    """
+    launch = [sys.executable, "-m", "traffic.frameworks.launch", "--network", network(), "--patience", str(patience)]
+    launch += options
     return ended([*launch, str(script), str(folder), *arguments], folder)
 
 
@@ -95,10 +99,12 @@ def lost_values(job: Ended) -> list[int]:
     return [int(lost) for lost in re.findall(r"lost (\d+) of", job.out)]
 
 
-def assert_peer_loss_is_told(job: Ended, lost: int) -> None:
-    """Assert that the job failed, and that the rank that was left says which one it lost."""
+def assert_a_killed_rank_is_told(script: str, *arguments: str, folder: Path, error: str) -> None:
+    """Assert that when the script kills rank 1, the job fails, and rank 0 has an error that names rank 1."""
+    job = run(WORKERS / script, *arguments, folder=folder, patience=10)
     assert job.code != 0
-    assert f"rank {lost} (" in job.errors, job.out + job.errors
+    said = job.out + job.errors
+    assert re.search(rf"{error}.*rank 1 \(127[.\d]+\) (is lost|has left|did not come)", said), said
 
 
 def needs(module: str, name: str) -> None:

@@ -54,12 +54,12 @@ class SwitchProcess:
         self.identity = ProcessId.of(self.popen.pid)
 
     def last_words(self) -> str:
-        """Return the last line that it printed, or nothing."""
+        """Return the last line that it printed, or nothing; that it was ready once does not count."""
         try:
-            lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             return ""
-        return lines[-1].strip() if lines else ""
+        return next((line.strip() for line in reversed(lines) if line.strip() not in ("", "ready")), "")
 
     def obituary(self) -> str:
         """Say in one line that it ended, how, and what it said last."""

@@ -113,7 +113,8 @@ class SocketChannel:
         try:
             self.call(begin)
             wait([idle], self.job.patience + FAREWELL_SECONDS)
-            wait(self.call(member.leave), self.job.patience if member.error is None else FAREWELL_SECONDS)
+            hurry = member.error is not None and member.met  # who is still to hear of it is there, or dead
+            wait(self.call(member.leave), FAREWELL_SECONDS if hurry else self.job.patience)
         except Cancelled:
             log.debug("the endpoint had closed already")
 

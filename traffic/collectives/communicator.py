@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from topologies.errors import UsageError
 from traffic.collectives.channel import SocketChannel
+from traffic.collectives.errors import CollectiveError
 from traffic.collectives.job import Job
 from traffic.collectives.member import Member, Reduced
 from traffic.collectives.names import BARRIER, ROUNDS, TENSORS, Name
@@ -40,10 +40,12 @@ class Communicator:
         self._barriers = 0
         self._channel = SocketChannel(job, rank)
         self._member = Member(job, rank, self._channel)
-        self._drained = threading.Event()
         try:
             self._channel.run(self._member)
             self._member.all_met.result()
+        except CollectiveError:
+            self.close()
+            raise
         except BaseException:
             self._channel.close()
             raise

@@ -15,12 +15,13 @@ from typing import Any
 
 from topologies.errors import FailureError, UsageError
 from traffic.collectives.plan import Plan, plan_of
+from traffic.transport.core import MAX_BURST
 from traffic.transport.loss import ErrorFeedback, Fill
 from traffic.transport.rate import RateSettings
 from traffic.transport.settings import Settings
 from traffic.transport.timing import SECOND
 from traffic.transport.tolerance import Direction, Tolerance
-from traffic.wire import FRAME_OVERHEAD, GRADIENT_PORT, IPV4_VALUES, IPV6_VALUES, VALUE_BYTES, DataType
+from traffic.wire import FRAME_OVERHEAD, GRADIENT_PORT, IPV4_VALUES, IPV6_VALUES, MTU, VALUE_BYTES, DataType
 
 PARAMETER_SERVER = "ps"
 
@@ -146,13 +147,31 @@ class Job:
     @property
     def settings(self) -> Settings:
         """The transport's, once all have met."""
+        rate, default = self._rates, Settings()
         return Settings(
-            rate=RateSettings(line=self.line_rate),
+            rate=rate,
+            feedback=(rate.target_delay // 2, max(rate.target_delay, default.feedback[1])),
             key=bytes.fromhex(self.key) if self.key else None,
             patience=round(self.patience * SECOND),
             overdue=round(self.timeout * SECOND),
             per_packet=IPV6_VALUES if self.ipv6 else IPV4_VALUES,
             frame_overhead=FRAME_OVERHEAD[6 if self.ipv6 else 4],
+        )
+
+    @property
+    def _rates(self) -> RateSettings:
+        """Bounds that follow from who may send to one link at once: all workers, in rounds that begin together.
+
+        A burst of each is no congestion, nor is a second one behind it.
+        """
+        workers = len(self.workers)
+        bursts = 2 * workers * MAX_BURST * 8 * MTU / self.line_rate
+        default = RateSettings()
+        return RateSettings(
+            line=self.line_rate,
+            initial=min(max(self.line_rate / workers, default.initial), self.line_rate),
+            least=min(max(self.line_rate / (2 * workers), default.least), self.line_rate),
+            target_delay=max(round(bursts * SECOND), default.target_delay),
         )
 
     @property

@@ -118,6 +118,11 @@ class Member:
         return [node for node in range(count) if node != self.node]
 
     @property
+    def met(self) -> bool:
+        """Whether all others have been there."""
+        return self.all_met.done() and self.all_met.exception() is None
+
+    @property
     def idle(self) -> bool:
         """Whether all that was begun has been sent."""
         return not self._sending

@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 FORWARD_SHARE = 1 / 3
@@ -28,20 +26,6 @@ class ComputeTime:
         """Return a round of so many seconds, over layers that are alike."""
         forward = seconds * FORWARD_SHARE / layers
         return ComputeTime((forward,) * layers, (seconds / layers - forward,) * layers)
-
-    @contextmanager
-    def forward_of(self, layer: int) -> Iterator[None]:
-        """Have the body last as long as the layer's forward pass."""
-        began = time.monotonic()
-        yield
-        sleep_until(began + _at(self.forward, layer))
-
-    @contextmanager
-    def backward_of(self, layer: int) -> Iterator[None]:
-        """Have the body last as long as the layer's backward pass."""
-        began = time.monotonic()
-        yield
-        sleep_until(began + _at(self.backward, layer))
 
     def forward_seconds(self, layer: int) -> float:
         """Return the least seconds of a layer's forward pass."""

@@ -28,6 +28,7 @@ from topologies import processes, state
 from topologies.errors import FailureError, GradlaneError, UsageError
 from traffic.collectives.job import Job
 from traffic.frameworks.joining import JOB_VARIABLE, RANK_VARIABLE
+from traffic.transport import core
 from traffic.transport.tolerance import Tolerance
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,6 +80,7 @@ class Launch:
         self.servers: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Launch:
+        core.load()  # here, once, before all processes build it at the same time
         folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-job-")))
         file = folder / "job.json"
         self.job.save(file)
@@ -158,6 +160,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--servers", default="1", help="parameter servers, likewise; 0 with another collective")
     parser.add_argument("--collective", default="ps", help="ps, ring, halving_doubling, or the path of a schedule")
     parser.add_argument("--tolerance", type=float, default=0.0, help="share of a gradient that may be lost")
+    parser.add_argument("--patience", type=float, default=5.0, help="seconds of silence after which one is lost")
     parser.add_argument("--network", default="127.0.0", help="loopback addresses; two jobs at once need two")
     parser.add_argument("script", help="a Python script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own")
@@ -178,6 +181,7 @@ def main(arguments: list[str] | None = None) -> int:
             servers=tuple(place.address for place in servers),
             collective=options.collective,
             tolerance=tolerance,
+            patience=options.patience,
             connect_timeout=IMPORT_SECONDS,
         )
         if not Path(options.script).is_file():

@@ -20,7 +20,7 @@ import torch.distributed as dist
 from topologies.errors import UsageError
 from traffic.collectives.communicator import Communicator
 from traffic.frameworks.joining import JobLike, check_size, job_of, join, layers_of
-from traffic.frameworks.pytorch_group import GradlaneGroup
+from traffic.frameworks.pytorch_group import GradlaneGroup, outcome
 
 
 class Attachment:
@@ -67,10 +67,8 @@ class Attachment:
                 if left[0] <= 0:  # it has failed already
                     return
                 left[0] = left[0] - 1 if error is None else -1
-            if error is not None:
-                result.set_exception(error)
-            elif left[0] == 0:
-                result.set_result(buffer)
+            if error is not None or left[0] == 0:
+                result.set_result((buffer, error))
 
         for parameter, gradient in zip(bucket.parameters(), gradients, strict=True):
             number = self._numbers[id(parameter)]
@@ -83,7 +81,7 @@ class Attachment:
             )
             self._rounds[number] += 1
             future.add_done_callback(partial(arrived, gradient))
-        return result
+        return result.then(outcome)
 
 
 def attach(

@@ -126,14 +126,21 @@ class GradlaneGroup(dist.ProcessGroup):
         done = _after(futures, lambda: None)
 
         def tell(_: Future[None]) -> None:
-            error = done.exception()
-            if error is None:
-                promise.set_result(result)
-            else:
-                promise.set_exception(error)
+            promise.set_result((result, done.exception()))
 
         done.add_done_callback(tell)
-        return _create_work_from_future(promise)
+        return _create_work_from_future(promise.then(outcome))
+
+
+def outcome(future: Any) -> Any:
+    """Return the result of a torch future of (result, error), or raise the error: as `then` hands it on.
+
+    An exception that is set on a future is for Python alone; torch's own code sees a value that is no tensor.
+    """
+    result, error = future.value()
+    if error is not None:
+        raise error
+    return result
 
 
 def _after(futures: Sequence[Future[Any]], finish: Callable[[], Any]) -> Future[None]:

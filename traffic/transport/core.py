@@ -123,8 +123,10 @@ class OutboundMessage:
         data_type: DataType,
         first_sequence: int,
         protected_share: float,
+        held_share: float = 0.0,
         path: int = 0,
     ) -> None:
+        """Describe all packets; the `held_share` of least importance are sent only if they are asked for."""
         ffi, _ = load()
         flat = np.ascontiguousarray(values, np.float32).reshape(-1)
         if not 0 < flat.size < 1 << 32:
@@ -141,7 +143,11 @@ class OutboundMessage:
             header["flags"][np.argsort(self.importance, kind="stable")[-most:]] |= GradientFlag.PROTECTED
         self.protected: NDArray[np.bool_] = (header["flags"] & GradientFlag.PROTECTED).astype(np.bool_)
         self._values = encode(flat, data_type)
-        self._fresh = spread_order(self.importance).astype(np.uint32)
+        order = spread_order(self.importance)
+        held = np.zeros(packets, np.bool_)
+        held[np.argsort(self.importance, kind="stable")[: int(held_share * packets)]] = True
+        held &= ~self.protected
+        self._fresh = order[~held[order]].astype(np.uint32)
         self._again = np.zeros(0, np.uint32)
         self.key = self._headers[0, KEY].tobytes()
 

@@ -393,8 +393,9 @@ class Endpoint:
     ) -> Sending:
         """Begin to send a message; `values` must not change until its result is there.
 
-        `tolerance` is the share of values that may be missing. Of the messages to a peer, those of the highest
-        `priority` go first (0..7, unless told by layer: front layers first). `path` pins it to a member of the
+        `tolerance` is the share of values that may be missing: the least important are sent only if others get lost,
+        and of a message that may miss nothing the fabric may drop nothing. Of the messages to a peer, those of the
+        highest `priority` go first (0..7, unless told by layer: front layers first). `path` pins it to a member of the
         fabric's path groups, 0 to none. Raises ValueError if a message of this name is on its way to the peer.
         """
         if self.closed:
@@ -409,7 +410,8 @@ class Endpoint:
             per_packet=peer.settings.per_packet * 4 // VALUE_BYTES[data_type],
             data_type=data_type,
             first_sequence=self._random.randrange(1 << 32),
-            protected_share=peer.settings.protected_share,
+            protected_share=peer.settings.protected_share if tolerance else 1.0,
+            held_share=max(tolerance - peer.settings.spare_share, 0.0),
             path=path,
         )
         allowed = int(tolerance * message.value_count)

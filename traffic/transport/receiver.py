@@ -27,7 +27,6 @@ from traffic.wire import VALUE_BYTES, DataType, GradientType
 if TYPE_CHECKING:
     from traffic.transport.endpoint import Peer
 
-LEAST_FEEDBACK, MOST_FEEDBACK = 2 * MILLISECOND, 10 * MILLISECOND
 UNMEASURED_TRIP = 20 * MILLISECOND
 LEAST_WINDOW = MILLISECOND
 
@@ -232,6 +231,8 @@ class Receiving:
         )
         self.peer.core.add(self.key, self._message)
         self._weight, self._data_type, self._opening = control.weight, data_type, opening
+        self._message.struct.enough_values = opening.values - (self._allowed() if self._expected.eager else 0)
+        self._message.struct.enough_protected = opening.protected
         self._finish_sent, self._finish_ns, self._asked_for = 0, None, None
         self._written_off = 0
         self.state, self._fed_back = State.OPEN, now
@@ -387,7 +388,8 @@ class Receiving:
 
     def _feedback_interval(self) -> int:
         assert self._opening is not None
-        return min(max(self._opening.round_trip_us * 500, LEAST_FEEDBACK), MOST_FEEDBACK)
+        least, most = self.peer.settings.feedback
+        return min(max(self._opening.round_trip_us * 500, least), most)
 
     def _feedback(self, status: Status, now: int) -> Feedback:
         if self._message is None or not self._message.struct.seen:

@@ -90,6 +90,7 @@ class Sending:
         self.paused = peer.must_be_known
         """Send no data: the peer has no room, or has not proved yet that it is there."""
         self._data_type, self._allowed = data_type, allowed
+        self._held = int(message.counts[~message.unsent].sum())
         self._protected = int(np.count_nonzero(message.protected))
         self._begin = now
         self._attempt = 0
@@ -140,6 +141,8 @@ class Sending:
         """Forget what an earlier life of the receiver has said."""
         self._session = session
         self._last = Feedback(Status.FLOWING)
+        self._overdue = 0
+        """Packets that were missing at the feedback before the last, and at the last too: lost, not overtaken."""
         self._request = 0
         self._request_parts: set[int] = set()
         self._report: dict[int, Missing] = {}
@@ -201,8 +204,10 @@ class Sending:
             round_trip = max(now - sent_at - held, 1)
             peer.data_trip.sample(round_trip)
             delay = peer.queueing(max(peer.arrived - sent_at - held, 1))
-        tolerated = self._allowed / self.message.value_count
-        lost = max(advance - seen, 0) + max(feedback.trimmed - last.trimmed, 0) - tolerated * advance
+        tolerated = max(self._allowed - self._held, 0) / (self.message.value_count - self._held)
+        overdue = max(min(feedback.highest - feedback.seen, last.highest - last.seen), 0)
+        lost = max(overdue - self._overdue, 0) + max(feedback.trimmed - last.trimmed, 0) - tolerated * advance
+        self._overdue = overdue
         elapsed_us = (feedback.clock_us - last.clock_us) & 0xFFFFFFFF
         frame_bytes = peer.settings.frame_overhead + GRADIENT_BYTES + self.message.struct.payload_bytes
         delivered = 0.0

@@ -16,7 +16,6 @@ from topologies.errors import FailureError
 from traffic.frameworks import compute
 from traffic.frameworks.compute import ComputeTime
 from traffic.frameworks.gate import Gate
-from traffic.frameworks.perceptron import GatedMLP
 from traffic.model import MLP
 
 LONG = 60
@@ -68,9 +67,20 @@ def train(gated: bool, order: tuple[int, ...], rounds: int = 4) -> list[Floats]:
     models = [MLP((6, 5, 3), seed=7) for _ in range(2)]
 
     def worker(rank: int) -> None:
-        with GatedMLP(models[rank], Rank(meeting, rank), rate=0.3, gated=gated) as training:
+        model = models[rank]
+
+        def update(tensor: int, aggregate: Floats) -> None:
+            model.values[tensor] -= np.float32(0.3) * aggregate
+
+        layers = [parameter.layer for parameter in model.parameters]
+        with Gate(Rank(meeting, rank), layers, update, gated=gated) as gate:
             for inputs, labels in batches[rank]:
-                assert np.isfinite(training.step(inputs, labels))
+                fed = [inputs]
+                for layer in range(model.layers):
+                    gate.wait(layer)
+                    fed.append(model.forward_layer(layer, fed[-1]))
+                for parameter, gradient in model.backward(fed, labels):
+                    gate.send(parameter.tensor, gradient, weight=len(labels))
 
     with ThreadPoolExecutor(2) as pool:
         workers = [pool.submit(worker, rank) for rank in range(2)]
@@ -127,15 +137,12 @@ def test_a_second_gradient_before_the_update_is_refused() -> None:
 
 
 def test_declared_compute_time_sleeps_what_computing_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, slept = [10.0], []
-    monkeypatch.setattr(compute.time, "monotonic", lambda: now[0])
+    slept: list[float] = []
+    monkeypatch.setattr(compute.time, "monotonic", lambda: 10.0)
     monkeypatch.setattr(compute.time, "sleep", slept.append)
     declared = ComputeTime.even(layers=4, seconds=1.2)
-    with declared.forward_of(0):
-        now[0] += 0.04
-    with declared.backward_of(3):
-        now[0] += 0.3
-    with declared.forward_of(4):
-        now[0] += 0.01
+    compute.sleep_until(9.96 + declared.forward_seconds(0))
+    compute.sleep_until(9.7 + declared.backward_seconds(3))
+    compute.sleep_until(10 + declared.forward_seconds(4))
     assert slept == pytest.approx([0.06])
     assert sum(declared.forward) + sum(declared.backward) == pytest.approx(1.2)

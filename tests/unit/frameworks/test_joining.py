@@ -22,7 +22,7 @@ JOB = Job(number=1, workers=("127.0.0.1", "127.0.0.2"), collective="ring")
 
 
 def test_the_core_imports_no_framework() -> None:
-    modules = "gradlane, gradlane.run, traffic.frameworks.perceptron, traffic.frameworks.launch"
+    modules = "gradlane, gradlane.run, traffic.frameworks.gate, traffic.frameworks.launch"
     frameworks = "{'torch', 'tensorflow', 'keras', 'mxnet'}"
     code = f"import sys, {modules}; print(sorted({frameworks} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)

@@ -66,6 +66,13 @@ def test_an_index_out_of_bounds_reads_zero_and_writes_nothing(load: Load) -> Non
     assert switch.inject(0, bytes.fromhex("02 0a0b0c 77")) == [(1, bytes.fromhex("00 0a0bee 77"))]
 
 
+@pytest.mark.parametrize(("index", "valid"), [(0, 1), (2, 1), (3, 0), (9, 0)])
+def test_an_elements_validity_is_read_by_index(index: int, valid: int, load: Load) -> None:
+    validity = {"type": "field", "value": [element(field("index", "i")), "$valid$"]}
+    switch = load(stack_program(assign(field("index", "i"), validity)))
+    assert switch.inject(0, bytes([index]) + b"abc!") == [(1, bytes([valid]) + b"abc!")]
+
+
 def test_jumps_choose_a_branch(load: Load) -> None:
     program = ProgramBuilder()
     program.header("in", [["a", 8], ["b", 8]])

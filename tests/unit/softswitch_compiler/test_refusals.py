@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -166,3 +169,18 @@ def test_a_program_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert build_module.build(path) != first
     left = {entry.name for entry in (tmp_path / "cache").iterdir()}
     assert not [name for name in left if name.startswith(".build-")]
+
+
+def test_processes_that_start_together_compile_a_program_once(tmp_path: Path) -> None:
+    path, calls, wrapper = tmp_path / "p.json", tmp_path / "calls", tmp_path / "cc"
+    path.write_text(json.dumps(document()))
+    compiler = " ".join(build_module.compiler_command())
+    wrapper.write_text(f'#!/bin/sh\ncase "$*" in *-shared*) echo built >> {calls};; esac\nexec {compiler} "$@"\n')
+    wrapper.chmod(0o755)
+    environment = os.environ | {"GRADLANE_CACHE": str(tmp_path / "cache"), "CC": str(wrapper)}
+    line = [sys.executable, "-c", f"from softswitch.build import build; print(build({str(path)!r}))"]
+    processes = [subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = {process.communicate(timeout=100)[0] for process in processes}
+    assert len(said) == 1 and Path(said.pop().strip()).exists()
+    assert calls.read_text().split() == ["built", "built"]  # the tables and the program
+    assert {entry.suffix for entry in (tmp_path / "cache").iterdir()} == {".so"}

@@ -8,7 +8,9 @@
  * Claims and logs belong to the destination, so destinations are split over threads, and the result does not depend
  * on the split. Every link passes every entry of its source's log once: O(links x chunks).
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -151,7 +151,7 @@ int64_t route(uint32_t npus, uint32_t links, const uint32_t *first_out, const ui
                 uint32_t n = way[--hops], l = by[n];
                 if ((uint64_t)sends == capacity) { sends = -1; goto out; }
                 for (uint32_t p = first_port[l]; p < first_port[l + 1]; p++) {
-                    int64_t at;
+                    int64_t at = 0;
                     struct calendar *slot = soonest(&calendar[first_slot[port[p]]], slots[port[p]], leaves[n], duration[l], &at);
                     if (!reserve(slot, leaves[n], leaves[n] + duration[l])) { sends = -1; goto out; }
                 }
