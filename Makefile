@@ -56,7 +56,7 @@ test-frameworks: ## install PyTorch, TensorFlow and MXNet too, and test gradlane
 	@scripts/setup frameworks
 	@$(PYTEST) tests/frameworks
 
-bench: setup ## measure what BENCH= names (switch, controller, transport, tacos, abs_sgd) and write build/bench/<name>.json
+bench: setup ## measure what BENCH= names (switch, controller, transport, tacos, schedules, abs_sgd) and write build/bench/<name>.json
 	@mkdir -p build/bench; $(ROOT) $(PYTHON) -m tests.benchmarks.$(BENCH); code=$$?; $(OWN); exit $$code
 
 p4: setup ## compile the P4 programs where p4c is on PATH, else check that sources and artefacts agree

@@ -40,8 +40,8 @@ CASES = {
 kind: torus
 dimensions: [3, 3]
 hosts_per_switch: 1
-host_link: {rate: 80M}
-fabric_link: {rate: 20M}
+host_link: {rate: 32M}
+fabric_link: {rate: 8M}
 """,
         748_800,
     ),
@@ -50,8 +50,8 @@ fabric_link: {rate: 20M}
 kind: mesh
 dimensions: [3, 3]
 hosts_per_switch: 1
-host_link: {rate: 80M}
-fabric_link: {rate: 20M}
+host_link: {rate: 32M}
+fabric_link: {rate: 8M}
 """,
         748_800,
     ),
@@ -61,10 +61,10 @@ kind: leaf_spine
 leaves: 2
 spines: 2
 hosts_per_leaf: 4
-host_link: {rate: 40M}
-fabric_link: {rate: 80M}
+host_link: {rate: 20M}
+fabric_link: {rate: 40M}
 links:
-  - {between: [h1, leaf1], rate: 10M}
+  - {between: [h1, leaf1], rate: 5M}
 """,
         748_800,
     ),

@@ -35,8 +35,9 @@ SHAPE = re.compile(r"(mesh|torus|hypercube):(\d+(?:x\d+)*)(?:@([\d.]+))?")
 AXIS = re.compile(r"(ring|full|switch|line):(\d+)(?:@([\d.]+))?(?:/(\d+))?")
 FRAME_BYTES = FRAME_OVERHEAD[4] + GRADIENT_BYTES + 4 * IPV4_VALUES
 """Of a full packet."""
-LEAST_PACKETS = 8
-"""Of a chunk: chunks are of whole packets, and each is a message with an answer."""
+LEAST_PACKETS = 64
+"""Of a chunk: each is a message, which costs two hosts about a millisecond of Python (measured: 247 chunks of 8 packets
+took twenty times what their links need)."""
 DEFAULT_GIB = 50.0
 DEFAULT_RATE = 1e9 / 8
 """Bytes/s of a fabric's link that has no rate of its own."""
@@ -79,9 +80,8 @@ def from_fabric(fabric: Fabric) -> Network:
     """Return a fabric's hosts as NPUs: a link for every way between two that leads past no other host's switch.
 
     Hosts are numbered as in the fabric. A link is as fast as the slowest cable on its way and as late as all of them
-    together, packets of full length stored and forwarded. Cables that could not carry at once all the links over them
-    are ports, with as many slots as fastest links they carry. Of several shortest ways each is a link, kept to by the
-    number that the controller gives it.
+    together. Cables that could not carry at once all the links over them are ports, with as many slots as fastest links
+    they carry. Of several shortest ways each is a link, kept to by the number that the controller gives it.
     """
     import networkx  # here, since it takes a third of a second
 
@@ -99,9 +99,7 @@ def from_fabric(fabric: Fabric) -> Network:
                 if homes.intersection(way[2:-2]):
                     continue
                 hops = list(pairwise(way))
-                # Switches store and forward: the last packet waits for itself on every cable but the slowest.
-                frames = sorted(FRAME_BYTES / _rate(fabric, hop) for hop in hops)
-                wait = sum(fabric.link(x, y).delay_ns for x, y in hops) * 1e-9 + sum(frames[:-1])
+                wait = sum(fabric.link(x, y).delay_ns for x, y in hops) * 1e-9
                 rows.append((i, j, wait, min(_rate(fabric, hop) for hop in hops)))
                 choices = begins[way[1]][b.name]
                 number = choices.index(fabric.port_of(way[1], way[2])) + 1
