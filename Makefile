@@ -6,6 +6,7 @@
 TOPO   ?= leaf_spine
 POLICY ?= dlcp
 TARGET ?= softswitch
+JOB    ?= live
 TEST   ?= tests
 BENCH  ?= switch
 
@@ -15,30 +16,35 @@ PYTHON := .venv/bin/python
 ROOT   := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,CI,GRADLANE_CACHE)
 OWN    := $(if $(filter 0,$(shell id -u)),true,sudo chown -R $(shell id -u):$(shell id -g) build)
 PYTEST := $(PYTHON) -m pytest
+# What TEST= names may lie in one of the two parts alone; pytest then ends with 5 in the other.
+NONE_OF_THESE := [ $$? -eq 5 -a "$(TEST)" != tests ]
 
-.PHONY: help setup run stop test test-unit test-long bench p4 lint clean
+.PHONY: help setup run demo stop test test-unit test-long test-frameworks bench p4 lint clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets and variables
 	@echo "Gradlane: a network fabric that knows what a gradient packet is worth"
 	@echo
-	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 	@echo
-	@echo "  variables: TOPO=$(TOPO) POLICY=$(POLICY) TARGET=$(TARGET) TEST=$(TEST) BENCH=$(BENCH)"
+	@echo "  variables: TOPO=$(TOPO) POLICY=$(POLICY) TARGET=$(TARGET) JOB=$(JOB) TEST=$(TEST) BENCH=$(BENCH)"
 
 setup: ## install system packages, the virtual environment and pinned Python packages
 	@scripts/setup
 
 run: setup ## start the fabric, install the policy, send training gradients over it, open the Mininet prompt
 	@$(PYTHON) -m gradlane.prepare
-	@$(ROOT) $(PYTHON) -m gradlane.run --topology $(TOPO) --policy $(POLICY) --target $(TARGET); code=$$?; $(OWN); exit $$code
+	@$(ROOT) $(PYTHON) -m gradlane --topology $(TOPO) --policy $(POLICY) --target $(TARGET) --job $(JOB); code=$$?; $(OWN); exit $$code
+
+demo: setup ## train under congestion by baselines and by Gradlane, compare (FULL=1: every level, seed and method)
+	@mkdir -p build/demo; $(ROOT) $(PYTHON) -m gradlane.demo $(if $(filter 1,$(FULL)),--full); code=$$?; $(OWN); exit $$code
 
 stop: setup ## end a running fabric and whatever a crashed one left behind
 	@$(ROOT) $(PYTHON) -m topologies.stop
 
 test: setup ## run every test (unit, pipeline, fabric), as TEST= says
-	@$(PYTEST) $(TEST) -m "not fabric and not long"
-	@mkdir -p build; $(ROOT) $(PYTEST) $(TEST) -m "fabric and not long"; code=$$?; $(OWN); [ $$code -eq 0 ] || { [ $$code -eq 5 ] && [ "$(TEST)" != tests ]; }
+	@$(PYTEST) $(TEST) -m "not fabric and not long" || $(NONE_OF_THESE)
+	@mkdir -p build; $(ROOT) $(PYTEST) $(TEST) -m "fabric and not long"; code=$$?; $(OWN); (exit $$code) || $(NONE_OF_THESE)
 
 test-unit: setup ## run the tests that need no root
 	@$(PYTEST) $(TEST) -m "not fabric and not long"
@@ -46,7 +52,11 @@ test-unit: setup ## run the tests that need no root
 test-long: setup ## run the long form of the suites (conformance, fuzzing)
 	@mkdir -p build; $(ROOT) $(PYTEST) $(TEST) -m long; code=$$?; $(OWN); exit $$code
 
-bench: setup ## measure what BENCH= names (switch, transport, tacos) and write build/bench/<name>.json
+test-frameworks: ## install PyTorch, TensorFlow and MXNet too, and test gradlane under them
+	@scripts/setup frameworks
+	@$(PYTEST) tests/frameworks
+
+bench: setup ## measure what BENCH= names (switch, controller, transport, tacos, abs_sgd) and write build/bench/<name>.json
 	@mkdir -p build/bench; $(ROOT) $(PYTHON) -m tests.benchmarks.$(BENCH); code=$$?; $(OWN); exit $$code
 
 p4: setup ## compile the P4 programs where p4c is on PATH, else check that sources and artefacts agree
@@ -57,7 +67,7 @@ lint: setup ## check style, types, import directions and C warnings
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
 	@.venv/bin/lint-imports
-	@$(PYTHON) -m softswitch.build --check-warnings
+	@$(PYTHON) scripts/c_warnings.py
 
 clean: ## remove everything that was built or logged; keep the virtual environment
 	@$(ROOT) rm -rf build logs pcaps .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.compiler import PortRate, QueueLimit
-from controller.p4rt.entities import Entity, Group, Holding, Key, Member, TableEntry
+from controller.p4rt.entities import Default, Entity, Group, Holding, Key, Member, TableEntry
 from controller.p4rt.wire import UpdateKind
 
 
@@ -110,6 +110,7 @@ def stages(actual: Holding, desired: Holding) -> tuple[tuple[Change, ...], ...]:
         (actual.members, desired.members),
         (actual.groups, desired.groups),
         (actual.entries, desired.entries),
+        (actual.defaults, desired.defaults),
     ):
         for change in _difference(held, wanted):
             tier = _tier(change.entity)
@@ -153,6 +154,8 @@ def entity_as_dict(entity: Entity) -> dict[str, Any]:
                 "priority": priority,
                 "action": str(action),
             }
+        case Default(table, action):
+            return {"table": table, "default": True, "action": str(action)}
         case Member(profile, id_, action):
             return {"profile": profile, "member": id_, "action": str(action)}
         case Group(profile, id_, members):

@@ -37,7 +37,7 @@ from controller.quantities import (
 )
 from topologies.errors import UsageError
 from topologies.units import parse_rate
-from topologies.yaml_source import YamlSource, field_name
+from topologies.yaml_source import YamlSource, field_name, read_text
 
 POLICY_FOLDER = Path(__file__).parent / "policies"
 ANY_JOB = "any"
@@ -367,13 +367,7 @@ def find(name: str) -> Path:
 def load(name: str | Path) -> Policy:
     """Load and check a policy by path or shipped name. Raises UsageError, naming file, line and field."""
     path = name if isinstance(name, Path) else find(name)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read the policy: {error.strerror}", file=path) from None
-    except UnicodeDecodeError:
-        raise UsageError("this is no text", file=path) from None
-    return loads(text, path)
+    return loads(read_text(path, "the policy"), path)
 
 
 def loads(text: str, file: str | Path = "policy") -> Policy:

@@ -61,13 +61,18 @@ class Drop:
 
 @dataclass(frozen=True)
 class PathShare:
-    """What one next hop got of all that a switch sent to equal next hops, of one class or (None) of all."""
+    """What one next hop got of all that a switch sent to equal next hops, of one class or (None) of all.
+
+    Counters tell of ports, so where `mixed` is true, as on a ring, the packets of destinations with one next hop only
+    are in it as well, and the share says nothing of the path choice alone.
+    """
 
     switch: str
     neighbour: str
     class_: int | None
     packets: int
     share: float
+    mixed: bool
 
 
 def queues(controller: Controller, name: str) -> list[QueueView]:
@@ -130,9 +135,11 @@ def drops(controller: Controller, name: str) -> list[Drop]:
 def paths(controller: Controller, name: str, by_class: bool = False) -> list[PathShare]:
     """Return how a switch split packets over equal next hops; nothing for a switch that had no choice or no packets."""
     fabric = controller.running.fabric
-    numbers = sorted({port for hops in next_hops(fabric)[name].values() if len(hops) > 1 for port in hops})
+    hops_by_host = next_hops(fabric)[name].values()
+    numbers = sorted({port for hops in hops_by_host if len(hops) > 1 for port in hops})
     if not numbers:
         return []
+    mixed = any(len(hops) == 1 and hops[0] in numbers for hops in hops_by_host)
     with controller.device(name) as device:
         counts = _program_counts(device)
     ports = [fabric.port(name, number) for number in numbers]
@@ -142,7 +149,7 @@ def paths(controller: Controller, name: str, by_class: bool = False) -> list[Pat
         sent = passed.sum(axis=1) if class_ is None else passed[:, class_]
         if total := int(sent.sum()):
             shares += [
-                PathShare(name, port.peer.node, class_, int(packets), int(packets) / total)
+                PathShare(name, port.peer.node, class_, int(packets), int(packets) / total, mixed)
                 for port, packets in zip(ports, sent, strict=True)
             ]
     return shares

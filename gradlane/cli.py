@@ -6,15 +6,30 @@ from __future__ import annotations
 
 import signal
 import sys
+from typing import TYPE_CHECKING
 
-from controller.cli import app, run
-from gradlane.observe import observe
-from traffic.cli import add_replay, trace_app
-from traffic.collectives.tacos.cli import schedule_app
+from controller.cli import add_late, app, run
+from traffic.replay.cli import add_replay
 
-app.add_typer(trace_app, name="trace")
-app.add_typer(schedule_app, name="schedule")
-add_replay(app, observe)
+if TYPE_CHECKING:
+    from topologies.state import RunningFabric
+    from traffic.replay.observe import Observation
+
+
+def _observe(running: RunningFabric) -> Observation:
+    from gradlane.observe import observe
+
+    return observe(running)
+
+
+add_late(app, "trace", "traffic.cli:trace_app", "Record the gradients of a real training job, and look at a recording.")
+add_late(
+    app,
+    "schedule",
+    "traffic.collectives.tacos.cli:schedule_app",
+    "Synthesise, verify, show, export and compare schedules of collectives.",
+)
+add_replay(app, _observe)
 
 
 def main() -> None:

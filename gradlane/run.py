@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""What `make run` does: `python -m gradlane.run --topology leaf_spine --policy dlcp --target softswitch`.
+"""What `make run` does: `python -m gradlane --topology leaf_spine --policy dlcp --target softswitch`.
 
 Starts the fabric, installs the policy, sends a recorded training job over it from four workers to one server, faster
-than the server's link, shows what the fabric did with it, and opens Mininet's prompt if there is a terminal.
+than the server's link, shows what the fabric did with it, trains live with the same hosts over the transport, and opens
+Mininet's prompt if there is a terminal.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ from controller import policy as policies
 from controller.policy import Policy
 from controller.reconcile import Controller, install
 from controller.reroute import Rerouter
-from gradlane import observe
+from gradlane import live, observe, uneven
 from gradlane.prepare import prepare
 from topologies.errors import GradlaneError, UsageError
 from topologies.mininet_fabric import MininetFabric
 from topologies.model import Fabric
 from topologies.units import format_rate
 from traffic import report
+from traffic.hosts import site_of
+from traffic.live import Round
 from traffic.replay import session
 from traffic.replay.session import Timing
 from traffic.replay.sources import trace_stream
@@ -46,7 +49,7 @@ OVERLOAD = 0.3
 WORKERS = 4
 PAUSE = 0.03
 """Seconds between rounds, in which workers compute and queues drain."""
-SECONDS, FLOW_HASH_SECONDS = 12.0, 4.0
+SECONDS, FLOW_HASH_SECONDS, TRAINING_SECONDS = 12.0, 4.0, 12.0
 FLOW_HASH, FLOW_HASH_POLICY = "flow_hash", "ecmp_flow"
 OUTPUT = Path("build/run")
 SLOWDOWN = {"bmv2": 5}
@@ -108,8 +111,8 @@ class Experiment:
     def send(self, policy: Policy, seconds: float) -> Phase:
         """Send under `policy`, which is installed, for about `seconds`, and return what became of it."""
         incast, running = self._incast, self._net.running
-        sources = [session.site_of(running, name) for name in incast.workers]
-        server = session.site_of(running, incast.server)
+        sources = [site_of(running, name) for name in incast.workers]
+        server = site_of(running, incast.server)
         timing = incast.timing(self._streams, seconds)
         before = observe.snapshot(self._controller)
         outcome = session.run(list(zip(sources, self._streams, strict=True)), server, timing, self._net.check)
@@ -130,6 +133,7 @@ def run(
     interactive: bool = False,
     seconds: float = SECONDS,
     flow_hash_seconds: float = FLOW_HASH_SECONDS,
+    training_seconds: float = TRAINING_SECONDS,
     output: Path = OUTPUT,
     instance: int | None = 0,
     state_path: Path | None = None,
@@ -168,6 +172,13 @@ def run(
             install(net.state_path, by_flow)
             phases.append(experiment.send(by_flow, flow_hash_seconds))
             install(net.state_path, policy)
+        console.print(f"{' '.join(incast.workers)} train live with {incast.server} as their parameter server")
+
+        def moved(told: Round) -> None:
+            console.print(report.progress(told))
+
+        training = live.train(net.running, incast.workers, incast.server, training_seconds, net.check, moved)
+        net.check()
         congested = asked.interval.congested()
         result = RunReport(
             topology=fabric.name,
@@ -180,6 +191,7 @@ def run(
             queue_delay_us=asked.interval.delays(congested),
             paths={phase.mode: phase.interval.paths(incast.server) for phase in phases},
             drops=asked.interval.drops(),
+            training=training,
         )
         report.write(result, output)
         report.show(result, console)
@@ -187,6 +199,29 @@ def run(
         if interactive:
             _open_prompt(net)
     return result
+
+
+def run_uneven(
+    topology: str,
+    policy_name: str,
+    target: str,
+    console: Console,
+    *,
+    interactive: bool = False,
+    output: Path = OUTPUT,
+    instance: int | None = 0,
+    state_path: Path | None = None,
+) -> list[uneven.Trained]:
+    """Train with workers of unequal speed, synchronously and with ABS-SGD. Raises GradlaneError as `run` does."""
+    fabric, policy = topologies.load(topology), policies.load(policy_name)
+    incast = Incast.of(fabric)
+    with MininetFabric(fabric, target, instance=instance, state_path=state_path) as net:
+        install(net.state_path, policy)
+        console.print(f"{fabric.name} ({target}) under policy {policy.name}")
+        found = uneven.run(net.running, incast.workers, incast.server, net.check, console, output)
+        if interactive:
+            _open_prompt(net)
+    return found
 
 
 def slowed(fabric: Fabric, by: int) -> Fabric:
@@ -229,16 +264,21 @@ def verbs(state_path: Path) -> dict[str, Callable[[str], None]]:
     return {name: verb(name) for name in ("queues", "drops", "paths")}
 
 
+JOBS: dict[str, Callable[..., object]] = {"live": run, "abs_sgd": run_uneven}
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns its exit code. A user's mistake prints one line."""
-    parser = argparse.ArgumentParser(prog="python -m gradlane.run", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m gradlane", description=__doc__)
     parser.add_argument("--topology", default="leaf_spine", help="name of a topology, or the path of its YAML file")
     parser.add_argument("--policy", default="dlcp", help="name of a policy, or the path of its YAML file")
     parser.add_argument("--target", default="softswitch", help="what runs the switches: softswitch, bmv2")
+    parser.add_argument("--job", default="live", choices=JOBS, help="what the hosts do")
     options = parser.parse_args(arguments)
     _FABRIC_LOG.addFilter(_no_deaths)
+    job = JOBS[options.job]
     try:
-        run(options.topology, options.policy, options.target, Console(highlight=False), interactive=sys.stdin.isatty())
+        job(options.topology, options.policy, options.target, Console(highlight=False), interactive=sys.stdin.isatty())
     except GradlaneError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -249,7 +289,3 @@ def main(arguments: list[str] | None = None) -> int:
         print("stopped", file=sys.stderr)
         return 130
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PARSER = Path("p4src/tna/parser.p4")
+SLICE = r"\[(\d+):(\d+)\]"
 THREADS = {"GradlaneIngressParser": "ingress", "GradlaneEgressParser": "egress"}
 
 
@@ -60,8 +61,15 @@ def check_assembly(root: Path, assembly: str) -> int:
     """Find every select value of the TNA parsers in an assembly; return their number, raise AssemblyError."""
     found = 0
     states = read_states(assembly)
+    before = read_predecessors(root)
     for thread, name, cases in read_selects(root):
-        family = [pattern for state in states.get(thread, []) if _is_of(state.name, name) for pattern in state.patterns]
+        names = (name, *before.get((thread, name), ()))
+        family = [
+            pattern
+            for state in states.get(thread, [])
+            if any(_is_of(state.name, one) for one in names)
+            for pattern in state.patterns
+        ]
         if not states.get(thread):
             raise AssemblyError(f"no states in the {thread} parser")
         if not family:
@@ -75,7 +83,7 @@ def check_assembly(root: Path, assembly: str) -> int:
 
 def _is_of(state: str, name: str) -> bool:
     """Say whether an assembly's state is a source's state, or one of the parts it was split into."""
-    return re.fullmatch(rf"{re.escape(name)}(\W.*|_\d+)?", state) is not None
+    return re.fullmatch(rf"(\$entry_point\.)?{re.escape(name)}(\W.*|_\d+)?", state) is not None
 
 
 def read_states(assembly: str) -> dict[str, list[State]]:
@@ -120,13 +128,29 @@ def _pattern(text: str) -> str | None:
 def read_selects(root: Path) -> Iterator[tuple[str, str, list[Case]]]:
     """Read every select of the TNA parsers: thread, state, the cases that match something."""
     constants = read_constants(root)
+    for thread, state, body in _read_bodies(root):
+        if select := re.search(r"transition select\((.*)\) \{(.*)\}", body, re.DOTALL):
+            widths = [_width(key.strip(), root) for key in _split(select[1])]
+            yield thread, state, list(_cases(select[2], widths, constants))
+
+
+def read_predecessors(root: Path) -> dict[tuple[str, str], list[str]]:
+    """Read, of every state of the TNA parsers, which states go to it whatever they read.
+
+    The compiler merges a state into such a predecessor, whose name the two then have.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    for thread, state, body in _read_bodies(root):
+        if always := re.search(r"transition (\w+);", body):
+            found.setdefault((thread, always[1]), []).append(state)
+    return found
+
+
+def _read_bodies(root: Path) -> Iterator[tuple[str, str, str]]:
     source = _without_comments((root / PARSER).read_text())
     for parser in re.finditer(r"\bparser (\w+)\(.*?\n}", source, re.DOTALL):
         for state in re.finditer(r"\bstate (\w+) \{(.*?)\n    \}", parser[0], re.DOTALL):
-            select = re.search(r"transition select\((.*)\) \{(.*)\}", state[2], re.DOTALL)
-            if select:
-                widths = [_width(key.strip(), root) for key in _split(select[1])]
-                yield THREADS[parser[1]], state[1], list(_cases(select[2], widths, constants))
+            yield THREADS[parser[1]], state[1], state[2]
 
 
 def _cases(text: str, widths: list[int], constants: dict[str, int]) -> Iterator[Case]:
@@ -147,7 +171,13 @@ def _key(text: str, bits: int, constants: dict[str, int]) -> Key:
 
 
 def _evaluate(text: str, constants: dict[str, int]) -> int:
-    return constants[text] if text in constants else int(text, 0)
+    if slice_ := re.fullmatch(rf"(\w+){SLICE}", text):
+        high, low = int(slice_[2]), int(slice_[3])
+        return _evaluate(slice_[1], constants) >> low & (1 << high - low + 1) - 1
+    try:
+        return constants[text] if text in constants else int(text, 0)
+    except ValueError:
+        raise AssemblyError(f"{PARSER}: cannot tell the value of {text}") from None
 
 
 def _split(text: str) -> list[str]:
@@ -157,6 +187,8 @@ def _split(text: str) -> list[str]:
 
 def _width(key: str, root: Path) -> int:
     """Tell how many bits a select's key has."""
+    if slice_ := re.search(rf"{SLICE}$", key):
+        return int(slice_[1]) - int(slice_[2]) + 1
     if lookahead := re.search(r"lookahead<bit<(\d+)>>", key):
         return int(lookahead[1])
     if key.endswith("ingress_port"):

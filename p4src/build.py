@@ -93,7 +93,7 @@ def compile_v1model(root: Path, into: Path) -> None:
     (root / into).mkdir(parents=True, exist_ok=True)
     done = _run(command(into), root)
     if done.returncode != 0:
-        raise BuildError(f"{PROGRAM}: {_first_line(done.stderr, 'error')}")
+        raise BuildError(f"{PROGRAM}: {complaint(done.stderr)}")
     if unexpected := unexpected_warnings(done.stderr):
         raise BuildError(f"{PROGRAM}: {unexpected[0]}")
     compiled = root / into / JSON
@@ -101,13 +101,40 @@ def compile_v1model(root: Path, into: Path) -> None:
     compiled.write_text(re.sub(r'"[^"]*/p4include/', '"p4include/', compiled.read_text()))
 
 
+# Warnings that say nothing of our programs: that a table with a selector has no default action (p4c issue 5101), and
+# that the Tofino back end unrolls a parser state of its own making, which reads frames to the least depth.
+EXPECTED_WARNINGS = re.compile(
+    r"path_group\w*.*default_action|default_action.*path_group|state min_parse_depth_accept_loop will be unrolled"
+)
+
+
 def unexpected_warnings(stderr: str) -> list[str]:
-    """List a compiler's warnings, save that a table with a selector has no default action (p4c issue 5101)."""
-    return [
-        line.strip()
-        for line in stderr.splitlines()
-        if "warning:" in line and not re.search(r"path_group\w*.*default_action|default_action.*path_group", line)
-    ]
+    """List a compiler's warnings, save those that it gives without cause."""
+    return [line.strip() for line in stderr.splitlines() if "warning:" in line and not EXPECTED_WARNINGS.search(line)]
+
+
+def complaint(output: str) -> str:
+    """Say in one line what a compiler stopped at: its first error, and where it leaves that to later lines, the place.
+
+    The Tofino back end gives many of its errors a headline, and below it the statement, and the action to be changed.
+    """
+    lines = [line.strip() for line in output.splitlines()]
+    start = next((number for number, line in enumerate(lines) if "error:" in line), None)
+    if start is None:
+        return next(filter(None, lines), "the compiler said nothing")
+    parts = [lines[start]]
+    if not PLACE.match(lines[start]):
+        end = next((number for number in range(start + 1, len(lines)) if "error:" in lines[number]), len(lines))
+        below = lines[start + 1 : end]
+        for number, line in enumerate(below):
+            if PLACE.match(line):
+                parts.append(" ".join([line, *below[number + 1 : number + 2]]))
+                break
+        parts += [line for line in below if "must be rewritten" in line][:1]
+    return " | ".join(parts)
+
+
+PLACE = re.compile(r"\S+\.p4\(\d+\):")
 
 
 def compile_tna(root: Path) -> list[str]:
@@ -115,18 +142,25 @@ def compile_tna(root: Path) -> list[str]:
     said = []
     if include := tna_include():
         done = _run(["p4test", "-D__TARGET_TOFINO__=1", "-I", str(include), str(TNA_PROGRAM)], root)
-        if done.returncode != 0 or "warning:" in done.stderr:
-            raise BuildError(f"{TNA_PROGRAM}: {_first_line(done.stderr, 'error', 'warning')}")
+        if done.returncode != 0:
+            raise BuildError(f"{TNA_PROGRAM}: {complaint(done.stderr)}")
+        if unexpected := unexpected_warnings(done.stderr):
+            raise BuildError(f"{TNA_PROGRAM}: {unexpected[0]}")
         said.append("tna: p4test accepts the program")
     else:
         said.append("tna: not checked: no p4test with TNA's include files on PATH")
 
     if shutil.which("p4c-barefoot") is not None:
         out = SCRATCH / "tna"
-        (root / out).mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(root / out, ignore_errors=True)  # no assembly of an earlier run may be read for this one's
+        (root / out).mkdir(parents=True)
         done = _run(["p4c", "--target", "tofino", "--arch", "tna", "-o", str(out), str(TNA_PROGRAM)], root)
-        if done.returncode != 0 or "warning:" in done.stderr:
-            raise BuildError(f"{TNA_PROGRAM}: {_first_line(done.stderr, 'error', 'warning')}")
+        log = out / "compiler.log"
+        (root / log).write_text(done.stdout + done.stderr)
+        if done.returncode != 0:
+            raise BuildError(f"{TNA_PROGRAM}: {complaint(done.stderr)} (all of it in {log})")
+        if unexpected := unexpected_warnings(done.stderr):
+            raise BuildError(f"{TNA_PROGRAM}: {unexpected[0]} (all of it in {log})")
         assembly = next((root / out).rglob("*.bfa"), None)
         if assembly is None:
             raise BuildError(f"{TNA_PROGRAM}: p4c wrote no assembly")
@@ -222,15 +256,6 @@ def _run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]
         return subprocess.run(arguments, cwd=folder, capture_output=True, text=True, check=False)
     except OSError as error:
         raise BuildError(f"{arguments[0]}: {error}") from error
-
-
-def _first_line(text: str, *words: str) -> str:
-    lines = text.splitlines()
-    for word in words:
-        for line in lines:
-            if word in line:
-                return line.strip()
-    return lines[0].strip() if lines else "the compiler said nothing"
 
 
 def _sha256(path: Path) -> str:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from topologies import builders, schema
 from topologies.errors import UsageError
 from topologies.model import Fabric
-from topologies.yaml_source import YamlSource
+from topologies.yaml_source import YamlSource, read_text
 
 NAMED = Path(__file__).parent
 
@@ -28,12 +28,7 @@ def load(name_or_path: str | Path) -> Fabric:
     Raises UsageError: unknown name, unreadable file, malformed YAML, or a field that is wrong.
     """
     path = _find(name_or_path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"cannot read the topology: {reason}", file=path) from None
-    return loads(text, path)
+    return loads(read_text(path, "the topology"), path)
 
 
 def loads(text: str, file: str | Path) -> Fabric:

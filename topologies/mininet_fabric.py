@@ -154,7 +154,10 @@ class MininetFabric:
         self._death_callbacks.append(callback)
 
     def check(self) -> None:
-        """Raise FailureError if a switch has died."""
+        """Raise FailureError if a switch or a host has died."""
+        for name, host in self._hosts.items():
+            if (ended := host.shell.poll()) is not None:  # with it goes the namespace, and the links in it
+                raise FailureError(f"the shell of host {name} {processes.ending(ended)}; its links are gone with it")
         if self._runner.dead:
             raise FailureError(self._runner.dead[0].obituary())
 

@@ -18,7 +18,7 @@ from mininet.node import Host, Switch
 
 from topologies.errors import FailureError
 from topologies.model import Fabric
-from topologies.processes import environment
+from topologies.processes import environment, inside
 
 
 class FabricInterface(Intf):  # type: ignore[misc]
@@ -114,7 +114,7 @@ class FabricHost(Host):  # type: ignore[misc]
 
         The program is not stopped by Ctrl-C at the terminal, but it ends with the fabric at the latest.
         """
-        return _start(["mnexec", "-a", str(self.pid)], self._run, command, options)
+        return _start(inside(self.pid), self._run, command, options)
 
     def run(
         self, arguments: Sequence[str], timeout: float | None = 60.0, check: bool = True

@@ -47,6 +47,11 @@ def mark(run: int) -> str:
     return f"{run:08x}"
 
 
+def ending(code: int) -> str:
+    """Say how a process ended, by subprocess's return code."""
+    return f"exited with {code}" if code >= 0 else f"was killed by signal {-code}"
+
+
 def go_first(pid: int) -> None:
     """Let a process that leads a session go before others' computing, where this one may decide that.
 
@@ -57,6 +62,15 @@ def go_first(pid: int) -> None:
         os.setpriority(os.PRIO_PROCESS, pid, _FIRST)
     with suppress(OSError):
         Path(f"/proc/{pid}/autogroup").write_text(str(_FIRST))
+
+
+def inside(pid: int) -> list[str]:
+    """Return what to put before a command line to run it in the namespaces of a host's process, at this root folder.
+
+    Not `mnexec -a`, which leaves a chroot for the root of the mount namespace that it enters.
+    """
+    namespaces = (f"--target={pid}", "--net", "--mount", "--root")
+    return ["nsenter", *namespaces, f"--wdns={Path.cwd()}", "--"]
 
 
 def environment(run: int) -> dict[str, str]:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -240,3 +241,8 @@ def json_schema() -> dict[str, Any]:
         if "kind" in definition.get("properties", {}):
             definition["required"] = ["kind", *definition.get("required", [])]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Gradlane topology", **schema}
+
+
+def schema_text() -> str:
+    """Return the JSON schema as text, a line at its end."""
+    return json.dumps(json_schema(), indent=1) + "\n"

@@ -42,7 +42,7 @@ class SwitchState:
 
 @dataclass(frozen=True)
 class HostState:
-    """Where one host lives: any program joins its namespaces by `mnexec -a PID`."""
+    """Where one host lives: any program joins its namespaces by `processes.inside(pid)`."""
 
     name: str
     process: ProcessId

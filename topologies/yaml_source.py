@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 from pydantic import ValidationError
@@ -18,27 +18,48 @@ from topologies.errors import UsageError
 
 FieldPath = tuple[str | int, ...]
 
+# Far above what a topology or a policy needs, far below what keeps a reader busy for seconds.
+MAX_CHARACTERS: Final = 1 << 20
+MAX_DEPTH: Final = 32
+MAX_VALUES: Final = 100_000  # an alias counts as all that it stands for
+MAX_NUMBER_CHARACTERS: Final = 64
+
+
+def read_text(path: Path, what: str) -> str:
+    """Read a YAML file (`what`: the policy, ...) no further than a YamlSource takes it; raises UsageError."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return file.read(MAX_CHARACTERS + 1)
+    except UnicodeDecodeError:
+        raise UsageError(f"cannot read {what}: it is not UTF-8 text", file=path) from None
+    except OSError as error:
+        raise UsageError(f"cannot read {what}: {error.strerror}", file=path) from None
+
 
 class YamlSource:
     """The values of a YAML mapping and the line of every field in it.
 
-    Raises UsageError for text that is not YAML, names a field twice, or is not a mapping.
+    Raises UsageError for text that is not YAML, names a field twice, is not a mapping, or is beyond the limits above.
     """
 
     def __init__(self, text: str, file: str | Path) -> None:
         self.file = file
         self._lines: dict[FieldPath, int] = {(): 1}
         self._noted: set[int] = set()
+        if len(text) > MAX_CHARACTERS:
+            raise UsageError(f"too much: more than {MAX_CHARACTERS} characters", file=file)
         try:
-            loader = yaml.SafeLoader(text)
+            loader = _Loader(text)
             root = loader.get_single_node()
             if root is not None:
+                _count_values(root, {})
                 self._note(root, ())
             values = None if root is None else loader.construct_document(root)  # type: ignore[no-untyped-call]
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
+            kind = "too much" if isinstance(error, _BeyondLimitError) else "not valid YAML"
             raise UsageError(
-                f"not valid YAML: {error.problem or error.context}",
+                f"{kind}: {error.problem or error.context}",
                 file=file,
                 line=None if mark is None else mark.line + 1,
             ) from None
@@ -102,6 +123,57 @@ class YamlSource:
                 inner = (*path, number)
                 self._lines[inner] = value.start_mark.line + 1
                 self._note(value, inner)
+
+
+class _BeyondLimitError(yaml.MarkedYAMLError):
+    """A text that one of the limits forbids."""
+
+    def __init__(self, problem: str, mark: yaml.Mark) -> None:
+        super().__init__(problem=problem, problem_mark=mark)
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader with bounds, held while it reads: a text beyond them is not read to its end."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Read one value and all that is in it."""
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise _BeyondLimitError(f"nested deeper than {MAX_DEPTH} levels", self.peek_event().start_mark)  # type: ignore[no-untyped-call]
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
+        """Read one value that is no list and no mapping."""
+        node = super().compose_scalar_node(anchor)
+        is_number = node.tag in ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+        if is_number and len(node.value) > MAX_NUMBER_CHARACTERS:
+            raise _BeyondLimitError(f"a number of more than {MAX_NUMBER_CHARACTERS} characters", node.start_mark)
+        return node
+
+
+def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
+    """Count the values that a node stands for with every alias written out; raise _BeyondLimitError for too many."""
+    if id(node) in known:
+        if not known[id(node)]:
+            raise _BeyondLimitError("an alias of what it stands in", node.start_mark)
+        return known[id(node)]
+    known[id(node)] = 0  # not finished
+    inner: list[yaml.Node] = []
+    if isinstance(node, yaml.MappingNode):
+        inner = [one for pair in node.value for one in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        inner = node.value
+    count = 1 + sum(_count_values(one, known) for one in inner)
+    if count > MAX_VALUES:
+        raise _BeyondLimitError(f"more than {MAX_VALUES} values, aliases written out", node.start_mark)
+    known[id(node)] = count
+    return count
 
 
 def field_name(path: Sequence[str | int]) -> str:

@@ -45,30 +45,46 @@ class MLP:
                 self.parameters.append(Parameter(len(self.values), layer, f"{kind}{layer}", value.shape))
                 self.values.append(value.astype(dtype))
 
+    @property
+    def layers(self) -> int:
+        """How many there are."""
+        return len(self.values) // 2
+
+    def forward_layer(self, layer: int, inputs: Floats) -> Floats:
+        """Return one layer's outputs, of shape (samples, width)."""
+        outputs = inputs @ self.values[2 * layer] + self.values[2 * layer + 1]
+        return outputs if layer == self.layers - 1 else np.maximum(outputs, 0)
+
     def forward(self, inputs: Floats) -> list[Floats]:
         """Return the input of every layer and, last, the logits; each of shape (samples, width)."""
         fed = [inputs]
-        for weights, bias in zip(self.values[::2], self.values[1::2], strict=True):
-            outputs = fed[-1] @ weights + bias
-            fed.append(np.maximum(outputs, 0))
-        return [*fed[:-1], outputs]
+        for layer in range(self.layers):
+            fed.append(self.forward_layer(layer, fed[-1]))
+        return fed
 
     def loss(self, inputs: Floats, labels: Labels) -> float:
         """Return the mean cross-entropy over the samples."""
-        shares = _softmax(self.forward(inputs)[-1])
-        return float(-np.log(shares[np.arange(len(labels)), labels]).mean())
+        return cross_entropy(self.forward(inputs)[-1], labels)
 
     def gradients(self, inputs: Floats, labels: Labels) -> Iterator[tuple[Parameter, Floats]]:
         """Yield the mean gradient of every parameter as back-propagation finds them: last layer first."""
-        *fed, logits = self.forward(inputs)
-        error = _softmax(logits)
+        return self.backward(self.forward(inputs), labels)
+
+    def backward(self, fed: list[Floats], labels: Labels) -> Iterator[tuple[Parameter, Floats]]:
+        """Yield the gradients of what `forward` returned; of each layer bias, then weights.
+
+        A layer's values are not used any more once its gradients are yielded: they may be updated at once.
+        """
+        *fed, logits = fed
+        error = softmax(logits)
         error[np.arange(len(labels)), labels] -= 1
         error /= len(labels)
-        for layer in reversed(range(len(fed))):
-            yield self.parameters[2 * layer + 1], error.sum(axis=0)
-            yield self.parameters[2 * layer], fed[layer].T @ error
+        for layer in reversed(range(self.layers)):
+            gradients = error.sum(axis=0), fed[layer].T @ error
             if layer:
                 error = (error @ self.values[2 * layer].T) * (fed[layer] > 0)
+            yield self.parameters[2 * layer + 1], gradients[0]
+            yield self.parameters[2 * layer], gradients[1]
 
     def descend(self, gradients: list[Floats], rate: float) -> None:
         """Step every parameter against its gradient; `gradients` stand in the order of `parameters`."""
@@ -80,7 +96,14 @@ class MLP:
         return float((self.forward(inputs)[-1].argmax(axis=1) == labels).mean())
 
 
-def _softmax(logits: Floats) -> Floats:
+def cross_entropy(logits: Floats, labels: Labels) -> float:
+    """Return the mean over the samples; `logits` has shape (samples, classes)."""
+    shares = softmax(logits)
+    return float(-np.log(shares[np.arange(len(labels)), labels]).mean())
+
+
+def softmax(logits: Floats) -> Floats:
+    """Return the shares that logits stand for, shape (samples, classes), rows adding up to 1."""
     shares: Floats = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
     return shares

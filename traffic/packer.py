@@ -8,6 +8,7 @@ without another. The header is big-endian, values are little-endian (as accelera
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ PROTECTED_BELOW = 8
 """Tensors of fewer packets than this are protected: a rank among so few says nothing."""
 
 MOST_IMPORTANT = 255
-CACHED_PACKETS = 64
+CACHED_PACKETS = 128
 """Packets whose magnitudes are computed at once: they stay in the processor's cache."""
 GOLDEN_RATIO = (1 + 5**0.5) / 2
 
@@ -170,14 +171,16 @@ def describe(
     header["flags"][-1] |= GradientFlag.LAST
 
 
-def mean_magnitudes(flat: NDArray[np.float32], per_packet: int) -> NDArray[np.float64]:
+def mean_magnitudes(flat: NDArray[np.float32], per_packet: int) -> NDArray[np.float32]:
     """Return the mean |g| of each packet of a flat tensor, shape (packets,)."""
     whole, tail = divmod(flat.size, per_packet)
-    sums = np.empty(whole + bool(tail))
+    sums = np.empty(whole + bool(tail), np.float32)
     rows = flat[: whole * per_packet].reshape(whole, per_packet)
+    absolute = np.empty((CACHED_PACKETS, per_packet), np.float32)
     for first in range(0, whole, CACHED_PACKETS):
-        block = slice(first, min(first + CACHED_PACKETS, whole))
-        np.abs(rows[block]).sum(axis=1, out=sums[block])
+        block = rows[first : first + CACHED_PACKETS]
+        np.abs(block, out=absolute[: len(block)])
+        absolute[: len(block)].sum(axis=1, out=sums[first : first + len(block)])
     if tail:
         sums[-1] = np.abs(flat[whole * per_packet :]).sum() * (per_packet / tail)
     return sums / per_packet
@@ -199,8 +202,14 @@ def spread(packets: Packets) -> Packets:
 
 def spread_order(importances: NDArray[np.uint8]) -> NDArray[np.int64]:
     """Return the order of `spread` as indices, shape (packets,)."""
-    ranks = np.argsort(np.argsort(importances, kind="stable"))
-    return np.argsort(ranks * GOLDEN_RATIO % 1)
+    order: NDArray[np.int64] = np.argsort(importances, kind="stable")[golden_order(len(importances))]
+    return order
+
+
+@lru_cache(maxsize=256)
+def golden_order(count: int) -> NDArray[np.int64]:
+    """Return 0..count-1 in steps of the golden ratio, shape (count,): not to be written."""
+    return np.argsort(np.arange(count) * GOLDEN_RATIO % 1)
 
 
 def concatenate(parts: list[Packets]) -> Packets:

@@ -2,15 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `make run` shows: tables, one plot and build/run/summary.json, all of the same figures."""
 
+from __future__ import annotations
+
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console, Group
 from rich.table import Table
 
+from traffic.live import Round
 from traffic.replay.observe import PathShares
 from traffic.replay.summary import Summary
 from traffic.replay.tables import class_table, importance_table, path_table, percent
@@ -33,6 +37,50 @@ class Delay:
 
 
 @dataclass(frozen=True)
+class Training:
+    """A training that ran live over the fabric."""
+
+    workload: str
+    workers: int
+    tolerance: float
+    """Share of the gradients' values that may be lost."""
+    rounds: tuple[Round, ...]
+    lost: float
+    """Share of the gradients' values that was lost."""
+    lost_by_importance: tuple[float, ...]
+    """Share of the packets that was lost, by band of importance, least first."""
+
+    @staticmethod
+    def of(workload: str, tolerance: float, rounds: Sequence[Round], ranks: Sequence[Mapping[str, Any]]) -> Training:
+        """Return the training of which each rank told its counts (traffic/live.py)."""
+        packets, lost = np.sum([rank["bands"] for rank in ranks], axis=0)
+        return Training(
+            workload,
+            len(ranks),
+            tolerance,
+            tuple(rounds),
+            sum(rank["lost_values"] for rank in ranks) / max(sum(rank["values"] for rank in ranks), 1),
+            tuple((lost / np.maximum(packets, 1)).tolist()),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        last = self.rounds[-1]
+        return {
+            "workload": self.workload,
+            "workers": self.workers,
+            "tolerance": self.tolerance,
+            "rounds": len(self.rounds),
+            "seconds": last.seconds,
+            "loss": last.loss,
+            "accuracy": last.accuracy,
+            "lost": self.lost,
+            "lost_by_importance": self.lost_by_importance,
+            "curve": [asdict(told) for told in self.rounds],
+        }
+
+
+@dataclass(frozen=True)
 class RunReport:
     """One run: an incast under the policy, and the same for a shorter time with one path per flow."""
 
@@ -51,6 +99,7 @@ class RunReport:
     """By path mode."""
     drops: Mapping[str, int]
     """Packets by reason, as the programs of all switches counted them."""
+    training: Training | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of summary.json."""
@@ -68,6 +117,7 @@ class RunReport:
             },
             "paths": self.paths,
             "drops": {**self.drops, UNACCOUNTED: self.unaccounted},
+            "training": self.training and self.training.as_dict(),
         }
 
     @property
@@ -160,7 +210,22 @@ def findings(report: RunReport) -> Group:
             f"[yellow]![/yellow] this machine is busy: a burst left {milliseconds(report.delivery.late_us)} late, "
             "and late bursts make queues of their own"
         )
+    if (training := report.training) is not None:
+        first, last = training.rounds[0], training.rounds[-1]
+        lines.append(
+            f"  trained live with {training.workers} workers: {len(training.rounds)} rounds in {last.seconds:.0f} s, "
+            f"loss {first.loss:.2f} to {last.loss:.2f}, accuracy {percent(last.accuracy)}, "
+            f"{percent(training.lost)} of the gradients' values lost"
+        )
     return Group(*lines)
+
+
+def progress(told: Round) -> str:
+    """Return a line on a round of a live training."""
+    return (
+        f"  {told.seconds:5.1f} s  round {told.round + 1:3}  loss {told.loss:.3f}  "
+        f"accuracy {100 * told.accuracy:5.1f} %  lost {100 * told.lost:4.1f} %"
+    )
 
 
 def milliseconds(microseconds: float) -> str:

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 import typer
@@ -18,8 +18,10 @@ from rich.console import Console
 from rich.logging import RichHandler
 from rich.table import Table
 
-from controller.reconcile import Controller
 from topologies.errors import FailureError, GradlaneError
+
+if TYPE_CHECKING:
+    from controller.reconcile import Controller
 
 MIN_SECONDS, MAX_SECONDS = 0.1, 86400.0
 
@@ -64,6 +66,8 @@ def new_app(help_text: str) -> typer.Typer:
 
 def controller_of(state: Path | None, deadline: float = 5.0) -> Controller:
     """Return the controller of the running fabric."""
+    from controller.reconcile import Controller
+
     return Controller.find(state, deadline=deadline)
 
 

@@ -14,15 +14,14 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.live import Live
 from rich.table import Table
 
 from controller.cli.common import DeadlineOption, JsonOption, StateOption, check_seconds, console, controller_of
-from controller.meter import Meter, PortRateView
 from topologies.errors import FailureError
 from topologies.units import format_rate
 
 if TYPE_CHECKING:
+    from controller.meter import Look, PortRateView
     from controller.reroute import Rerouted
 
 
@@ -40,12 +39,17 @@ def top(
     as_json: JsonOption = False,
 ) -> None:
     """Watch the ports live: rate, load, queues and losses; with --json one line for each look."""
+    from rich.live import Live
+
+    from controller.meter import Meter
+
     controller = controller_of(state, deadline)
     with ExitStack() as stack:
         meter = stack.enter_context(Meter(controller))
         meter.look()
         live = None if as_json else stack.enter_context(Live(console=console, auto_refresh=False))
         looks = 0
+        look: Look | None = None
         while count is None or looks < count:
             time.sleep(interval)
             look = meter.look()
@@ -54,6 +58,8 @@ def top(
                 typer.echo(json.dumps(look.as_dict()))
             else:
                 live.update(_ports_table(look.ports, look.errors), refresh=True)
+    if look is not None and look.errors:
+        raise FailureError(" | ".join(look.errors.values()))
 
 
 def _ports_table(ports: list[PortRateView], errors: dict[str, str]) -> Table:
@@ -82,7 +88,7 @@ def _ports_table(ports: list[PortRateView], errors: dict[str, str]) -> Table:
 
 def reroute(state: StateOption = None, deadline: DeadlineOption = 5.0, as_json: JsonOption = False) -> None:
     """Stay, and route around links and switches that fail; a switch that was started anew is given its state again."""
-    from controller.reroute import Rerouter  # here, so that other verbs do not wait for the netlink library
+    from controller.reroute import Rerouter
 
     controller = controller_of(state, deadline)
     ended = threading.Event()

@@ -33,7 +33,7 @@ from controller.reconcile import Controller, Report
 from topologies import state as fabric_state
 from topologies.errors import UsageError
 
-app = typer.Typer(help="What the fabric should do: check, plan, apply, show, roll back.", no_args_is_help=True)
+app = typer.Typer()
 
 PolicyArgument = Annotated[
     str | None,

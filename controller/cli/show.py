@@ -6,13 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import numpy as np
 import typer
 
-from controller import telemetry, views
-from controller.changes import entity_as_dict
 from controller.cli.common import (
     DeadlineOption,
     JsonOption,
@@ -24,12 +21,12 @@ from controller.cli.common import (
     print_table,
 )
 from controller.fleet import on_each
-from controller.links import failed_links
-from controller.p4rt.entities import Entity, Group, Member, TableEntry
-from controller.p4rt.wire import Counted
-from controller.quantities import CLASSES
-from controller.reconcile import Controller
+from controller.p4rt.entities import Default, Entity, Group, Member, TableEntry
 from topologies.errors import FailureError
+
+if TYPE_CHECKING:
+    from controller.p4rt.wire import Counted
+    from controller.reconcile import Controller
 
 _T = TypeVar("_T")
 
@@ -46,6 +43,8 @@ def _answers(results: Mapping[str, _T | FailureError]) -> dict[str, _T]:
 
 def status(state: StateOption = None, deadline: DeadlineOption = 5.0, as_json: JsonOption = False) -> None:
     """Show the fabric, its policy, and whether every switch answers and holds what it should."""
+    from controller.links import failed_links
+
     controller = controller_of(state, deadline)
     running = controller.running
     current = controller.history.current()
@@ -116,6 +115,8 @@ def entries(
     as_json: JsonOption = False,
 ) -> None:
     """List what the switches hold: table entries, and the members and groups of the path selector."""
+    from controller.changes import entity_as_dict
+
     controller = controller_of(state, deadline)
     pipeline = controller.program.pipeline
     wanted = pipeline.table(table).name if table else None
@@ -129,7 +130,7 @@ def entries(
             return [
                 (entity, None)
                 for entity in device.connection.read(controller.program.decoder)
-                if wanted is None or (isinstance(entity, TableEntry) and entity.table == wanted)
+                if wanted is None or (isinstance(entity, TableEntry | Default) and entity.table == wanted)
             ]
 
     results = on_each(controller.names(switches or ()), work)
@@ -156,6 +157,8 @@ def _entry_order(row: tuple[Entity, Counted | None]) -> tuple[Any, ...]:
     match row[0]:
         case TableEntry(table, match, _, priority):
             return 1, table, -priority, [(name, tuple(value)) for name, value in match]
+        case Default(table, _):
+            return 2, table
         case Member(_, number, _):
             return 0, "member", number
         case Group(_, number, _):
@@ -173,7 +176,6 @@ _DIMENSIONS: dict[str, tuple[str, ...]] = {
     "queue_delay": ("port", "class", "bucket"),
     "faults": ("fault",),
 }
-_SIZES = {"class": CLASSES, "reason": len(telemetry.REASONS), "band": 8, "bucket": telemetry.DELAY_BUCKETS}
 
 
 def counters(
@@ -184,6 +186,8 @@ def counters(
     as_json: JsonOption = False,
 ) -> None:
     """List the program's counters: every cell that has counted something."""
+    import numpy as np
+
     controller = controller_of(state, deadline)
     pipeline = controller.program.pipeline
     names = [pipeline.counter(counter).name] if counter else list(pipeline.counters)
@@ -213,9 +217,13 @@ def counters(
 
 
 def _labels(controller: Controller, switch: str, counter: str, index: int) -> dict[str, Any]:
+    from controller import telemetry
+    from controller.quantities import CLASSES
+
+    sizes = {"class": CLASSES, "reason": len(telemetry.REASONS), "band": 8, "bucket": telemetry.DELAY_BUCKETS}
     labels: dict[str, Any] = {}
     for dimension in reversed(_DIMENSIONS.get(counter, ("index",))[1:]):
-        index, labels[dimension] = divmod(index, _SIZES[dimension])
+        index, labels[dimension] = divmod(index, sizes[dimension])
     first = _DIMENSIONS.get(counter, ("index",))[0]
     labels[first] = telemetry.FAULTS[index] if first == "fault" and index < len(telemetry.FAULTS) else index
     if "reason" in labels:
@@ -241,6 +249,8 @@ def queues(
     as_json: JsonOption = False,
 ) -> None:
     """Show every queue: depth, limit, what it sent and lost, and how long packets waited."""
+    from controller import views
+
     controller = controller_of(state, deadline)
     results = on_each(controller.names(switches or ()), lambda name: views.queues(controller, name))
     shown = [
@@ -286,6 +296,8 @@ def drops(
     as_json: JsonOption = False,
 ) -> None:
     """Show dropped packets by switch, port, class, reason and importance band (0 the least important)."""
+    from controller import views
+
     controller = controller_of(state, deadline)
     results = on_each(controller.names(switches or ()), lambda name: views.drops(controller, name))
     found = [drop for answer in _answers(results).values() for drop in answer]
@@ -311,6 +323,8 @@ def paths(
     as_json: JsonOption = False,
 ) -> None:
     """Show how each switch that has a choice split its packets over the equal next hops."""
+    from controller import views
+
     controller = controller_of(state, deadline)
     results = on_each(controller.names(switches or ()), lambda name: views.paths(controller, name, by_class))
     found = [share for answer in _answers(results).values() for share in answer]
@@ -331,4 +345,6 @@ def paths(
             ],
             right=["class", "packets", "share"],
         )
+        if mixed := sorted({path.switch for path in found if path.mixed}):
+            print(f"{', '.join(mixed)}: packets to destinations with one next hop only are among these")
     end_with_failures(results)

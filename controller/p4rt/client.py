@@ -36,7 +36,6 @@ CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.enable_http_proxy", 0),
-    ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.use_local_subchannel_pool", 1),
@@ -220,16 +219,15 @@ class Connection:
         self._as_primary(call, describe)
 
     def read(self, decoder: wire.Decoder) -> list[Entity]:
-        """Return every table entry, member and group that the switch holds, const and default entries aside."""
+        """Return every table entry, member and group that the switch holds, and default actions that were changed.
+
+        Const entries are left out.
+        """
+        profiles = wire.message(2, wire.message(3, b"")) + wire.message(2, wire.message(4, b""))
         return [
             entity
-            for response in self._responses(wire.message(2, wire.message(2, b"")))
-            for entity in decoder.entities(response)
-        ] + [
-            entity
-            for response in self._responses(
-                wire.message(2, wire.message(3, b"")) + wire.message(2, wire.message(4, b""))
-            )
+            for request in (wire.message(2, wire.message(2, b"")), profiles + decoder.default_actions)
+            for response in self._responses(request)
             for entity in decoder.entities(response)
         ]
 

@@ -110,6 +110,21 @@ class TableEntry(NamedTuple):
         return f"{self.table} {match}{priority} -> {self.action}"
 
 
+class Default(NamedTuple):
+    """The default action of a table where it is not the program's own: deleted, the table has its own again."""
+
+    table: str
+    action: Action
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What tells this default action from every other."""
+        return "default", self.table, 0
+
+    def __str__(self) -> str:
+        return f"{self.table} default -> {self.action}"
+
+
 class Member(NamedTuple):
     """One member of an action profile."""
 
@@ -154,25 +169,28 @@ class Group(NamedTuple):
         return f"{self.profile} group {self.id} -> {{{', '.join(map(str, self.members))}}}"
 
 
-Entity: TypeAlias = TableEntry | Member | Group
+Entity: TypeAlias = TableEntry | Default | Member | Group
 Key: TypeAlias = tuple[str, Match, int] | tuple[str, str, int]
 
 
 class Holding(NamedTuple):
-    """All that one switch holds, or should: entries, members and groups, each by its key."""
+    """All that one switch holds, or should: entries, default actions, members and groups, each by its key."""
 
     entries: dict[Key, TableEntry]
+    defaults: dict[Key, Default]
     members: dict[Key, Member]
     groups: dict[Key, Group]
 
     @staticmethod
     def of(entities: list[Entity]) -> Holding:
         """Sort entities by kind."""
-        holding = Holding({}, {}, {})
+        holding = Holding({}, {}, {}, {})
         for entity in entities:
             match entity:
                 case TableEntry():
                     holding.entries[entity.key] = entity
+                case Default():
+                    holding.defaults[entity.key] = entity
                 case Member():
                     holding.members[entity.key] = entity
                 case Group():

@@ -40,7 +40,8 @@ def failure(
     details = " ".join(str(error.details() or "").split())
     match code:
         case grpc.StatusCode.UNAVAILABLE:
-            return SwitchFailure(switch, f"no switch answers at {address}", code=code.name)
+            why = "" if not details or "Connection refused" in details else f": {details}"
+            return SwitchFailure(switch, f"no switch answers at {address}{why}", code=code.name)
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return SwitchFailure(switch, f"no answer from {address} within {deadline:g} s", code=code.name)
     updates = refused_updates(error)

@@ -15,6 +15,7 @@ from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
 from p4runtime_sh.context import Context, P4Type
 
+from controller.p4rt.entities import Call
 from topologies.errors import UsageError
 
 COMPILED = Path(__file__).parents[2] / "p4src" / "compiled"
@@ -62,6 +63,7 @@ class TableInfo:
     size: int
     has_direct_counter: bool
     actions: Mapping[str, ActionInfo]
+    own_default: Call | None  # None: nobody can change it
 
     @cached_property
     def has_priority(self) -> bool:
@@ -168,7 +170,18 @@ def _table(table: Any, actions: Mapping[int, ActionInfo], direct: set[int]) -> T
         size=table.size,
         has_direct_counter=table.preamble.id in direct,
         actions={actions[reference.id].name: actions[reference.id] for reference in table.action_refs},
+        own_default=_own_default(table, actions),
     )
+
+
+def _own_default(table: Any, actions: Mapping[int, ActionInfo]) -> Call | None:
+    """Return the default action that a table starts with; None if it is const, or chosen by an action profile."""
+    initial = table.initial_default_action
+    if table.const_default_action_id or table.implementation_id or not initial.action_id:
+        return None
+    info = actions[initial.action_id]
+    values = {argument.param_id: int.from_bytes(argument.value, "big") for argument in initial.arguments}
+    return Call(info.name, tuple((parameter.name, values.get(parameter.id, 0)) for parameter in info.parameters))
 
 
 def _profile(profile: Any, tables: Mapping[int, TableInfo]) -> ProfileInfo:

@@ -21,6 +21,7 @@ from controller.p4rt.entities import (
     Action,
     Between,
     Call,
+    Default,
     Entity,
     Exact,
     FieldMatch,
@@ -93,6 +94,8 @@ class Encoder:
         match entity:
             case TableEntry():
                 wire = message(2, self._table_entry(entity))
+            case Default(table, action):
+                wire = message(2, self._head(table) + self._action(table, action) + number(8, 1))
             case Member():
                 wire = message(3, self._member(entity))
             case Group():
@@ -101,29 +104,41 @@ class Encoder:
         return wire
 
     def update(self, kind: UpdateKind, entity: Entity) -> bytes:
-        """Return the wire form of a P4Runtime Update message."""
+        """Return the wire form of a P4Runtime Update message.
+
+        A default action can only be modified there, and one without an action gives the table its own back.
+        """
+        if isinstance(entity, Default):
+            own = message(2, self._head(entity.table) + number(8, 1))
+            return number(1, _UPDATE_TYPES["modify"]) + message(2, own if kind == "delete" else self.entity(entity))
         return number(1, _UPDATE_TYPES[kind]) + message(2, self.entity(entity))
 
     def _table_entry(self, entry: TableEntry) -> bytes:
         table, match, action, priority = entry
-        head = self._tables.get(table)
-        if head is None:
-            head = self._tables[table] = number(1, self._pipeline.table(table).id)
-        parts = [head]
+        parts = [self._head(table)]
         for name, value in match:
             key = (table, name, value)
             wire = self._matches.get(key)
             if wire is None:
                 wire = self._matches[key] = message(2, self._field_match(table, name, value))
             parts.append(wire)
+        parts.append(self._action(table, action))
+        if priority:
+            parts.append(number(4, priority))
+        return b"".join(parts)
+
+    def _head(self, table: str) -> bytes:
+        head = self._tables.get(table)
+        if head is None:
+            head = self._tables[table] = number(1, self._pipeline.table(table).id)
+        return head
+
+    def _action(self, table: str, action: Action) -> bytes:
         wire = self._actions.get((table, action))
         if wire is None:
             actions = self._pipeline.table(table).actions
             wire = self._actions[table, action] = message(3, _table_action(table, action, actions))
-        parts.append(wire)
-        if priority:
-            parts.append(number(4, priority))
-        return b"".join(parts)
+        return wire
 
     def _field_match(self, table: str, name: str, value: FieldMatch) -> bytes:
         field = next((field for field in self._pipeline.table(table).fields if field.name == name), None)
@@ -207,9 +222,18 @@ class Decoder:
         self._known = known if known is not None else {}
         self._matches: dict[tuple[int, bytes], tuple[int, str, FieldMatch]] = {}
         self._actions: dict[bytes, Action] = {}
+        # What a ReadRequest asks for: the default action of every table where somebody may have changed it.
+        self.default_actions: Final = b"".join(
+            message(2, message(2, number(1, table.id) + number(8, 1)))
+            for table in pipeline.tables.values()
+            if table.own_default is not None
+        )
 
     def entities(self, response: bytes) -> Iterator[Entity]:
-        """Yield the entities of a ReadResponse. Constant and default entries, which no client places, are left out."""
+        """Yield the entities of a ReadResponse.
+
+        Constant entries, which no client places, are left out, and so are default actions that are the program's own.
+        """
         for field, start, end in _walk(response, 0, len(response)):
             if field != 1:
                 continue
@@ -237,8 +261,8 @@ class Decoder:
                     return self._group(data, first, last), None
         return None, None
 
-    def _table_entry(self, data: bytes, start: int, end: int) -> tuple[TableEntry | None, Counted | None]:
-        table_id = priority = 0
+    def _table_entry(self, data: bytes, start: int, end: int) -> tuple[TableEntry | Default | None, Counted | None]:
+        table_id = priority = is_default = 0
         count: Counted | None = None
         action: Action = Foreign(b"")
         matches: list[tuple[int, int]] = []
@@ -254,11 +278,16 @@ class Decoder:
                     priority = value
                 case 7:
                     count = _counter_data(data, value, last)
-                case 8 | 13 if value:
+                case 8:
+                    is_default = value
+                case 13 if value:
                     return None, None
         table = self._pipeline.tables_by_id.get(table_id)
         if table is None:
             raise FailureError(f"the switch speaks of table {table_id:#x}, which its program does not have")
+        if is_default:
+            own = action == Foreign(b"") or action == table.own_default
+            return (None if own else Default(table.name, action)), count
         if table.is_const:
             return None, None
         found = sorted(self._match(table, data[first:last]) for first, last in matches)

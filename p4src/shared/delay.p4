@@ -18,7 +18,7 @@ control DelayBucket(in bit<32> delay, out bucket_t result) {
     }
 
     table delay_bucket {
-        key = { delay : lpm @name("delay"); }
+        key = { delay : CONST_PREFIX @name("delay"); }
         actions = { set_bucket; }
         const default_action = set_bucket(63);
         const entries = {

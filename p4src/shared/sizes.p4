@@ -21,14 +21,12 @@
 #define PORT_CLASS_REASON_BANDS (PORT_CLASSES * REASONS * BANDS)
 #define PORT_CLASS_BUCKETS (PORT_CLASSES * BUCKETS)
 
-// Tables, in rows.
+// Tables, in rows. How many routes there may be is the target's to say.
 #define INGRESS_PORT_ROWS PORTS
 #define PARSER_FAULT_ROWS FAULTS
 #define GRADIENT_CLASS_ROWS 1024
 #define DSCP_CLASS_ROWS 64
 #define PUNT_ROWS 64
-#define IPV4_ROUTE_ROWS 16384
-#define IPV6_ROUTE_ROWS 8192
 #define ARP_REPLY_ROWS 1024
 #define PATH_MODE_ROWS CLASSES
 #define PINNED_PATH_ROWS 4096

@@ -73,7 +73,10 @@ control GradlaneEgress(inout headers_t hdr, inout egress_metadata_t meta,
             if (eg_intr_md.egress_port == CPU_PORT) {
                 hdr.packet_in.setValid();
                 hdr.packet_in.ingress_port = hdr.bridge.arrived_at;
-                hdr.packet_in.reason = hdr.bridge.packet_in_reason;
+                hdr.packet_in.reason = packet_in_reason_t.SENT;
+                if (hdr.bridge.copied == 1) {
+                    hdr.packet_in.reason = packet_in_reason_t.COPIED;
+                }
             } else {
                 verdict_t verdict = verdict_t.KEEP;
                 bucket_t bucket;
@@ -94,10 +97,9 @@ control GradlaneEgress(inout headers_t hdr, inout egress_metadata_t meta,
                 }
 
                 // Nanoseconds, of which 1024 make a microsecond here.
-                delay_bucket.apply((bit<32>)eg_intr_md.deq_timedelta >> 10, bucket);
+                delay_bucket.apply((bit<32>)eg_intr_md.deq_timedelta[17:10], bucket);
                 count_delay.apply(hdr.bridge.port_index, hdr.bridge.class, bucket);
             }
-            hdr.bridge.setInvalid();
         }
     }
 }

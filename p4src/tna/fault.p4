@@ -9,50 +9,70 @@
 #include "../shared/fault.p4"
 #include "metadata.p4"
 
-control FindFault(in headers_t hdr, inout ingress_metadata_t meta, in bit<16> parser_error) {
-    bit<16> udp_bytes = 0;      // as the IP header has it
-    bit<16> excess = 0;         // bytes behind the gradient header that `count` does not explain
+control FindFault(inout headers_t hdr, inout ingress_metadata_t meta, in bit<16> parser_error) {
+    bit<16> around = 0;         // bytes of the IP packet that the UDP length leaves out; over IPv4 its header
+    bit<16> values = 0;         // bytes of values that `count` speaks of
+    bit<16> rest = 0;           // of the UDP length without them
 
     @hidden
-    action subtract_values_of_4_bytes() {
-        excess = excess - (hdr.gradient.count << 2);
+    action sound() {
     }
 
     @hidden
-    action subtract_values_of_2_bytes() {
-        excess = excess - (hdr.gradient.count << 1);
+    action bad_length() {
+        meta.fault = fault_t.BAD_LENGTH;
+        hdr.bridge.gradient = 0;
+    }
+
+    // A table, since a condition on two sums is more than a gateway takes.
+    @hidden
+    table lengths {
+        key = {
+            hdr.ipv4.isValid() : exact;
+            meta.countable : exact;
+            around : ternary;
+            rest : ternary;
+            hdr.gradient.type : ternary;
+        }
+        actions = { sound; bad_length; }
+        const default_action = bad_length;
+        const entries = {
+            (true, true, IPV4_BYTES, UDP_BYTES + GRADIENT_BYTES, _) : sound;
+            (true, true, IPV4_BYTES, _, gradient_type_t.START) : sound;     // of messages the whole length is known
+            (true, true, IPV4_BYTES, _, 0x4 &&& 0xc) : sound;
+            (true, true, IPV4_BYTES, _, gradient_type_t.REPORT) : sound;
+            (false, true, 0, UDP_BYTES + GRADIENT_BYTES, _) : sound;
+            (false, true, 0, _, gradient_type_t.START) : sound;
+            (false, true, 0, _, 0x4 &&& 0xc) : sound;
+            (false, true, 0, _, gradient_type_t.REPORT) : sound;
+        }
+        size = 8;
     }
 
     apply {
-        if (meta.gradient) {
+        if (meta.checksum_error) {
+            meta.fault = fault_t.BAD_CHECKSUM;
+        } else if (hdr.bridge.gradient == 1) {
             if (hdr.ipv4.isValid()) {
-                udp_bytes = hdr.ipv4.total_length - IPV4_BYTES;
+                around = hdr.ipv4.total_length - hdr.udp.length;
             } else {
-                udp_bytes = hdr.ipv6.payload_length;
+                around = hdr.ipv6.payload_length - hdr.udp.length;
             }
-            udp_bytes = udp_bytes - hdr.udp.length;
-
-            excess = hdr.udp.length - (UDP_BYTES + GRADIENT_BYTES);
             if (hdr.gradient.type == gradient_type_t.DATA) {
                 // A count that needs more than 16 bits for its bytes is more than any frame carries.
                 if (hdr.gradient.count[15:14] != 0) {
-                    excess = 0xffff;
+                    meta.countable = false;
                 } else if (hdr.gradient.data_type == data_type_t.FLOAT32) {
-                    subtract_values_of_4_bytes();
+                    values = hdr.gradient.count << 2;
                 } else if (hdr.gradient.data_type == data_type_t.FLOAT16
                            || hdr.gradient.data_type == data_type_t.BFLOAT16) {
-                    subtract_values_of_2_bytes();
+                    values = hdr.gradient.count << 1;
                 } else {
-                    excess = 0xffff;
+                    meta.countable = false;
                 }
-            } else if (hdr.gradient.type != gradient_type_t.TRIMMED) {
-                excess = 0;
             }
-
-            if (udp_bytes != 0 || excess != 0) {
-                meta.fault = fault_t.BAD_LENGTH;
-                meta.gradient = false;
-            }
+            rest = hdr.udp.length - values;
+            lengths.apply();
         } else if (parser_error != PARSER_ERROR_OK) {
             if (hdr.udp.isValid()) {
                 meta.fault = fault_t.TRUNCATED_GRADIENT;
@@ -65,10 +85,6 @@ control FindFault(in headers_t hdr, inout ingress_metadata_t meta, in bit<16> pa
             } else {
                 meta.fault = fault_t.TRUNCATED_OTHER;
             }
-        }
-
-        if (meta.checksum_error) {
-            meta.fault = fault_t.BAD_CHECKSUM;
         }
     }
 }

@@ -14,20 +14,22 @@ enum bit<8> carried_t {
     TRIMMED_COPY = 2
 }
 
-// What ingress tells egress about a packet.
+// What ingress tells egress about a packet, written as it becomes known. Fields that one action writes stand in bytes
+// of their own, since it can bring no more than two fields together in a container; the port stands as in the
+// intrinsic metadata that the parser copies it from.
 header bridge_t {
     carried_t carried;
     importance_t importance;
+    @padding bit<5> pad_flags;
+    bit<1> copied;              // for the controller: the packet went its way too
     bit<1> judged;              // 0: packets of the switch and its controller
-    bit<1> gradient;            // see ingress_metadata_t
-    bit<3> pad_class;
+    bit<1> gradient;            // a gradient header that is whole and agrees with the lengths around it
+    @padding bit<5> pad_class;
     class_t class;
-    bit<2> pad_index;
-    port_index_t port_index;
-    bit<7> pad_port;
+    @padding bit<2> pad_index;
+    port_index_t port_index;    // of the egress port, of the ingress port until that is known
+    @padding bit<7> pad_port;
     port_t arrived_at;
-    bit<1> pad_reason;
-    packet_in_reason_t packet_in_reason;
 }
 
 // In front of the copy that a mirror session has cut to its headers.
@@ -50,18 +52,13 @@ struct headers_t {
 }
 
 struct ingress_metadata_t {
-    bool gradient;              // a gradient header that is whole and agrees with the lengths around it
     bool checksum_error;
+    bool countable;             // the bytes of `count` values of the header's data type can be told
     fault_t fault;
-    bit<16> ether_type;
-    bit<8> protocol;
-    bit<6> dscp;
-    bit<16> source_port;
+    bit<16> ether_type;         // behind the tag, if there is one
+    bit<8> protocol;            // IPv4 protocol or IPv6 next header
+    bit<16> source_port;        // 0 in fragments, so that all of a datagram hash alike
     bit<16> destination_port;
-    class_t class;
-    importance_t importance;
-    port_index_t port_index;
-    packet_in_reason_t packet_in_reason;
 }
 
 struct egress_metadata_t {

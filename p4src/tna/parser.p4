@@ -17,18 +17,22 @@ parser GradlaneIngressParser(packet_in packet, out headers_t hdr, out ingress_me
     state start {
         packet.extract(ig_intr_md);
         packet.advance(PORT_METADATA_SIZE);
-        meta.gradient = false;
+        hdr.bridge.setValid();
+        hdr.bridge.carried = carried_t.FROM_INGRESS;
+        hdr.bridge.importance = MOST_IMPORTANT;
+        hdr.bridge.judged = 1;
+        hdr.bridge.gradient = 0;
+        hdr.bridge.class = 0;
+        hdr.bridge.port_index = OTHER_PORTS;
+        hdr.bridge.copied = 0;
+        hdr.bridge.arrived_at = ig_intr_md.ingress_port;
         meta.checksum_error = false;
+        meta.countable = true;
         meta.fault = fault_t.NONE;
         meta.ether_type = 0;
         meta.protocol = 0;
-        meta.dscp = 0;
         meta.source_port = 0;
         meta.destination_port = 0;
-        meta.class = 0;
-        meta.importance = MOST_IMPORTANT;
-        meta.port_index = OTHER_PORTS;
-        meta.packet_in_reason = packet_in_reason_t.SENT;
         transition select(ig_intr_md.ingress_port) {
             CPU_PORT: from_controller;
             default: ethernet;
@@ -42,7 +46,6 @@ parser GradlaneIngressParser(packet_in packet, out headers_t hdr, out ingress_me
 
     state ethernet {
         packet.extract(hdr.ethernet);
-        meta.ether_type = hdr.ethernet.ether_type;
         transition select(hdr.ethernet.ether_type) {
             ether_type_t.VLAN: vlan;
             ether_type_t.IPV4: check_ipv4;
@@ -54,7 +57,6 @@ parser GradlaneIngressParser(packet_in packet, out headers_t hdr, out ingress_me
 
     state vlan {
         packet.extract(hdr.vlan);
-        meta.ether_type = hdr.vlan.ether_type;
         transition select(hdr.vlan.ether_type) {
             ether_type_t.IPV4: check_ipv4;
             ether_type_t.IPV6: check_ipv6;
@@ -94,7 +96,6 @@ parser GradlaneIngressParser(packet_in packet, out headers_t hdr, out ingress_me
     state ipv4_with_options {
         packet.extract(hdr.ipv4);
         meta.protocol = hdr.ipv4.protocol;
-        meta.dscp = hdr.ipv4.dscp;
         transition accept;
     }
 
@@ -103,7 +104,6 @@ parser GradlaneIngressParser(packet_in packet, out headers_t hdr, out ingress_me
         ipv4_checksum.add(hdr.ipv4);
         meta.checksum_error = ipv4_checksum.verify();
         meta.protocol = hdr.ipv4.protocol;
-        meta.dscp = hdr.ipv4.dscp;
         transition select(hdr.ipv4.flags, hdr.ipv4.fragment_offset, hdr.ipv4.protocol) {
             (0 &&& MORE_FRAGMENTS, 0, protocol_t.UDP): udp;
             (0 &&& MORE_FRAGMENTS, 0, protocol_t.TCP): tcp;
@@ -121,7 +121,6 @@ parser GradlaneIngressParser(packet_in packet, out headers_t hdr, out ingress_me
     state ipv6 {
         packet.extract(hdr.ipv6);
         meta.protocol = hdr.ipv6.next_header;
-        meta.dscp = hdr.ipv6.dscp;
         transition select(hdr.ipv6.next_header) {
             protocol_t.UDP: udp;
             protocol_t.TCP: tcp;
@@ -140,8 +139,10 @@ parser GradlaneIngressParser(packet_in packet, out headers_t hdr, out ingress_me
         packet.extract(hdr.udp);
         meta.source_port = hdr.udp.source_port;
         meta.destination_port = hdr.udp.destination_port;
-        transition select(hdr.udp.destination_port) {
-            GRADIENT_PORT: check_gradient;
+        transition select(hdr.udp.destination_port, hdr.udp.length) {
+            (GRADIENT_PORT, 0x00 &&& 0xffe0): truncated_gradient;       // below 32
+            (GRADIENT_PORT, 0x20 &&& 0xfff8): truncated_gradient;       // below 40
+            (GRADIENT_PORT, _): check_gradient;
             default: accept;
         }
     }
@@ -163,10 +164,11 @@ parser GradlaneIngressParser(packet_in packet, out headers_t hdr, out ingress_me
 
     state gradient {
         packet.extract(hdr.gradient);
-        meta.gradient = true;
+        hdr.bridge.gradient = 1;
         transition accept;
     }
 
+    state truncated_gradient { meta.fault = fault_t.TRUNCATED_GRADIENT; transition accept; }
     state unknown_version { meta.fault = fault_t.UNKNOWN_VERSION; transition accept; }
     state unknown_type { meta.fault = fault_t.UNKNOWN_TYPE; transition accept; }
     state bad_ipv4 { meta.fault = fault_t.BAD_IPV4; transition accept; }

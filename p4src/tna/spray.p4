@@ -12,10 +12,9 @@
 
 #define PATH_GROUP_MEMBERS 120
 
-control Spray(in headers_t hdr, in ingress_metadata_t meta, in group_t group,
+control Spray(in headers_t hdr, in ingress_metadata_t meta, in group_t group, in path_mode_t mode,
               inout next_hop_t next_hop, inout drop_reason_t reason) {
     PinnedPath() pinned_path;
-    PathMode() path_mode;
 
     Hash<selector_t>(HashAlgorithm_t.CRC16) hash_ipv4;
     Hash<selector_t>(HashAlgorithm_t.CRC16) hash_ipv6;
@@ -52,13 +51,11 @@ control Spray(in headers_t hdr, in ingress_metadata_t meta, in group_t group,
 
     apply {
         bool pinned = false;
-        if (meta.gradient && hdr.gradient.path != 0) {
+        if (hdr.bridge.gradient == 1 && hdr.gradient.path != 0) {
             pinned_path.apply(group, hdr.gradient.path, next_hop, pinned);
         }
 
         if (!pinned) {
-            path_mode_t mode;
-            path_mode.apply(meta.class, mode);
             if (mode == path_mode_t.FLOW_HASH) {
                 if (hdr.ipv4.isValid()) {
                     choice = hash_ipv4.get({ hdr.ipv4.source, hdr.ipv4.destination, meta.protocol,
@@ -68,7 +65,7 @@ control Spray(in headers_t hdr, in ingress_metadata_t meta, in group_t group,
                                                meta.source_port, meta.destination_port });
                 }
             } else if (mode == path_mode_t.ROUND_ROBIN) {
-                choice = take_turn.execute(group[8:0] ++ meta.class);
+                choice = take_turn.execute(group[8:0] ++ hdr.bridge.class);
             } else {
                 choice = draw.get();
             }

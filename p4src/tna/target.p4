@@ -15,6 +15,10 @@ const PortId_t CPU_PORT = 192;
 #define CONTROLLER_HEADER(name)
 #define ROW_COUNTER(rows)
 #define COUNTED_BY(rows)
+// 40 blocks of TCAM, which two stages have; the first steps of every packet are beside them.
+#define IPV4_ROUTE_ROWS 8192
+#define IPV6_ROUTE_ROWS 4096
+#define CONST_PREFIX ternary    // the compiler takes no constant rows where a key is matched lpm
 #define SIZE_OF_CONST_ENTRIES(rows) size = rows;
 
 #endif

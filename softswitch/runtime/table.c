@@ -242,7 +242,7 @@ static uint32_t find_row(const struct ss_table *table, const struct key *key, in
 static void guide_add(struct ss_table *table, const struct key *key)
 {
     struct ss_prefixes *prefixes = &table->prefixes;
-    uint64_t top = ss_guide_top(table, key->value);
+    uint64_t top = ss_guide_top(table, key->value, table->layout->words);
     struct ss_guide *guide = (struct ss_guide *)ss_find_guide(prefixes, top);
     if (!guide) {
         uint32_t number = prefixes->free_guide;
@@ -276,7 +276,7 @@ static void guide_add(struct ss_table *table, const struct key *key)
 static void guide_delete(struct ss_table *table, const struct key *key)
 {
     struct ss_prefixes *prefixes = &table->prefixes;
-    uint64_t top = ss_guide_top(table, key->value);
+    uint64_t top = ss_guide_top(table, key->value, table->layout->words);
     struct ss_guide *guide = (struct ss_guide *)ss_find_guide(prefixes, top);
     uint32_t c = 0;
     while (guide->counts[c].length != key->prefix)

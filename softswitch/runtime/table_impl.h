@@ -294,12 +294,12 @@ static SS_INLINE uint32_t ss_try_length(const struct ss_table *table, const uint
 }
 
 /* The first guide_bits bits of a key's prefix field, which has at most 64 bits or just 128. */
-static SS_INLINE uint64_t ss_guide_top(const struct ss_table *table, const uint64_t *key)
+static SS_INLINE uint64_t ss_guide_top(const struct ss_table *table, const uint64_t *key, uint32_t words)
 {
     const struct ss_table_layout *layout = table->layout;
     uint32_t bits = layout->info.fields[layout->prefix_field].bits;
     struct ss_slot slot = layout->slots[layout->prefix_field];
-    if (bits > 64)
+    if (words > 1 && bits > 64)
         return key[slot.word + 1] >> (64 - table->prefixes.guide_bits);
     return (key[slot.word] >> slot.shift & (~0ull >> (64 - bits))) >> (bits - table->prefixes.guide_bits);
 }
@@ -421,7 +421,7 @@ static SS_INLINE uint32_t ss_find_lengths(const struct ss_table *table, const ui
     const struct ss_prefixes *prefixes = &table->prefixes;
     uint32_t l = 0;
     if (prefixes->length_count > SS_FEW_LENGTHS && prefixes->guide_bits) {
-        const struct ss_guide *guide = ss_find_guide(prefixes, ss_guide_top(table, key));
+        const struct ss_guide *guide = ss_find_guide(prefixes, ss_guide_top(table, key, words));
         for (uint32_t half = 2; guide && half-- > 0;)
             for (uint64_t lengths = guide->lengths[half]; lengths;) {
                 uint32_t bit = 63 - (uint32_t)__builtin_clzll(lengths);

@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""The transport against iperf3's TCP on the same link, and what it does per CPU second: build/bench/transport.json.
+"""The transport against TCP on the same path, and what it does per CPU second: build/bench/transport.json.
 
-Two namespaces of its own, joined by a veth. `shaped`: a token bucket of 100 Mbit/s with a 64-packet queue at both ends
-and offloads off, as the links of a fabric are. `plain`: nothing in between. Methods alternate; medians are reported.
+`fabric`: from h1 to h5 of leaf_spine, over switches and links of 100 Mbit/s. `shaped`: two namespaces joined by a veth
+with a token bucket of 100 Mbit/s and a 64-packet queue at both ends, offloads off. `plain`: a veth with nothing in
+between. Methods alternate; medians are reported. TCP is one warm connection, cubic's or bbr's, whichever does better.
 
-    goodput_vs_tcp        goodput of the transport over that of TCP, shaped
+    goodput_vs_tcp        goodput of the transport over that of TCP, fabric
     veth_gbps_per_core    Gbit per CPU second of the busier end, plain
 """
 
@@ -16,20 +17,28 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
+import topologies
+from controller.reconcile import install
 from tests.benchmarks.bed import ip
+from topologies.mininet_fabric import MininetFabric
+from topologies.processes import go_first
+from traffic.hosts import site_of
 from traffic.packer import TensorId
 from traffic.transport.rate import RateSettings
 from traffic.transport.receiver import Expectation
@@ -43,27 +52,36 @@ SHAPED_BPS = 100_000_000
 QUEUE_BYTES = 64 * 1514
 WARM_ROUNDS = 3
 IN_FLIGHT = 3
+TCP_PORT = 5201
+WARM_SECONDS = 1.0
+ALGORITHMS = "cubic", "bbr"
 
 
 @dataclass(frozen=True)
-class Link:
-    """A link, and how much of it a message takes."""
+class Place:
+    """Where an end of a transfer runs: the command that enters its namespace, and its address there."""
 
-    name: str
-    shaped: bool
-    values: int
-    line: float
+    enter: tuple[str, ...]
+    address: str
 
 
-PATHS = (
-    Link("shaped", True, 270_000, SHAPED_BPS),
-    Link("plain", False, 2_000_000, 40e9),
-)
+Ends = tuple[Place, Place]
 
 
 @contextlib.contextmanager
-def link(shaped: bool) -> Iterator[tuple[str, str]]:
-    """Give the names of two namespaces that a veth joins, and always remove them."""
+def fabric() -> Iterator[Ends]:
+    """Give two hosts of a running fabric."""
+    with tempfile.TemporaryDirectory(prefix="gradlane-bench-") as folder:
+        path = Path(folder) / "fabric.json"
+        with MininetFabric(topologies.load("leaf_spine"), instance=None, state_path=path, logs=Path(folder)) as net:
+            install(path, "dlcp").check()
+            sites = [site_of(net.running, name) for name in ("h1", "h5")]
+            yield Place(sites[0].enter, sites[0].station.ipv4), Place(sites[1].enter, sites[1].station.ipv4)
+
+
+@contextlib.contextmanager
+def veth(shaped: bool) -> Iterator[Ends]:
+    """Give two namespaces that a veth joins, and always remove them."""
     names = (f"gltr{os.getpid()}a", f"gltr{os.getpid()}b")
     try:
         for name in names:
@@ -79,16 +97,33 @@ def link(shaped: bool) -> Iterator[tuple[str, str]]:
             if shaped:
                 bucket = ["tbf", "rate", f"{SHAPED_BPS}bit", "burst", "3028", "limit", str(QUEUE_BYTES)]
                 subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", *bucket], check=True)
-        yield names
+        yield Place(("ip", "netns", "exec", names[0]), SENDER), Place(("ip", "netns", "exec", names[1]), RECEIVER)
     finally:
         for name in names:
             subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
 
 
-def end(role: str, values: int, rounds: int, line: float) -> dict[str, float]:
+@dataclass(frozen=True)
+class Stretch:
+    """A path, and how much of it a message takes."""
+
+    name: str
+    ends: Callable[[], contextlib.AbstractContextManager[Ends]]
+    values: int
+    line: float
+    against_tcp: bool
+
+
+PATHS = (
+    Stretch("fabric", fabric, 270_000, SHAPED_BPS, True),
+    Stretch("shaped", partial(veth, True), 270_000, SHAPED_BPS, True),
+    Stretch("plain", partial(veth, False), 2_000_000, 40e9, False),
+)
+
+
+def end(role: str, mine: str, other: str, values: int, rounds: int, line: float) -> dict[str, float]:
     """Run one end of a transfer of `rounds` messages; called in its namespace."""
     settings = Settings(rate=RateSettings(line=line))
-    mine, other = (SENDER, RECEIVER) if role == "send" else (RECEIVER, SENDER)
     data = np.random.default_rng(0).normal(size=values).astype(np.float32)
     outs = [np.zeros(values, np.float32) for _ in range(IN_FLIGHT)]
     with SocketEndpoint(mine, settings=settings) as endpoint:
@@ -125,18 +160,47 @@ def end(role: str, values: int, rounds: int, line: float) -> dict[str, float]:
     }
 
 
-def transport(names: tuple[str, str], path: Link, rounds: int) -> dict[str, float]:
-    """Return what a transfer by the transport did."""
+def tcp_end(role: str, mine: str, other: str, seconds: float, algorithm: str) -> dict[str, float]:
+    """Run one end of a TCP transfer; called in its namespace. The first second does not count."""
+    with socket.socket() as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, algorithm.encode())
+        if role == "send":
+            print("ready", flush=True)
+            sys.stdin.readline()
+            connection.connect((other, TCP_PORT))
+            block, until = bytes(1 << 18), time.monotonic() + WARM_SECONDS + seconds
+            while time.monotonic() < until:
+                connection.sendall(block)
+            return {}
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        connection.bind((mine, TCP_PORT))
+        connection.listen()
+        print("ready", flush=True)
+        sys.stdin.readline()
+        accepted, _ = connection.accept()
+        with accepted:
+            into, warm, taken = bytearray(1 << 18), time.monotonic() + WARM_SECONDS, 0
+            last = warm
+            while count := accepted.recv_into(into):
+                last = time.monotonic()
+                taken += count if last > warm else 0
+        return {"goodput_bps": 8 * taken / (last - warm)}
+
+
+def both(ends: Ends, *arguments: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Run both ends of a transfer in their namespaces and return what they report."""
     processes = []
     try:
-        for name, role in zip(names, ("send", "receive"), strict=True):
-            line = ["ip", "netns", "exec", name, sys.executable, "-m", "tests.benchmarks.transport", "--end", role]
-            line += ["--values", str(path.values), "--rounds", str(rounds), "--line", str(path.line)]
-            processes.append(subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        for number, role in enumerate(("send", "receive")):
+            line = [*ends[number].enter, sys.executable, "-m", "tests.benchmarks.transport", "--end", role]
+            line += ["--mine", ends[number].address, "--other", ends[1 - number].address, *arguments]
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            processes.append(subprocess.Popen(line, start_new_session=True, **pipes))
+            go_first(processes[-1].pid)  # what else runs on the machine is not the path's
         for process in processes:
             assert process.stdin and process.stdout
             if process.stdout.readline() != "ready\n":
-                raise SystemExit("an end of the transport did not start")
+                raise SystemExit("an end of a transfer did not start")
         for process in reversed(processes):
             assert process.stdin
             process.stdin.write("go\n")
@@ -146,6 +210,12 @@ def transport(names: tuple[str, str], path: Link, rounds: int) -> dict[str, floa
         for process in processes:
             process.kill()
             process.wait()
+    return sender, receiver
+
+
+def transport(ends: Ends, path: Stretch, rounds: int) -> dict[str, float]:
+    """Return what a transfer by the transport did."""
+    sender, receiver = both(ends, "--values", str(path.values), "--rounds", str(rounds), "--line", str(path.line))
     return {
         "goodput_bps": receiver["goodput_bps"],
         "sender_gbps_per_core": sender["gbps_per_core"],
@@ -154,45 +224,40 @@ def transport(names: tuple[str, str], path: Link, rounds: int) -> dict[str, floa
     }
 
 
-def tcp(names: tuple[str, str], seconds: float, algorithm: str) -> dict[str, float]:
-    """Return what a transfer by iperf3 did."""
-    listen = ["ip", "netns", "exec", names[1], "iperf3", "-s", "-1", "-B", RECEIVER, "--forceflush"]
-    with subprocess.Popen(listen, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout
-            for text in server.stdout:
-                if "listening" in text:
-                    break
-            run = ["ip", "netns", "exec", names[0], "iperf3", "-c", RECEIVER, "-J"]
-            run += ["-t", str(seconds), "-O", "1", "-C", algorithm]
-            done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=seconds + 30)
-        finally:
-            server.terminate()
-    found = json.loads(done.stdout)["end"]
-    return {"goodput_bps": found["sum_received"]["bits_per_second"]}
+def tcp(ends: Ends, seconds: float, algorithm: str) -> dict[str, float]:
+    """Return what a transfer by TCP did."""
+    return both(ends, "--seconds", str(seconds), "--tcp", algorithm)[1]
 
 
 def measure(rounds: int, seconds: float) -> dict[str, Any]:
     """Run every method on every path in turn, and return the summary."""
     rows: list[dict[str, Any]] = []
     for path in PATHS:
-        with link(path.shaped) as names:
+        with path.ends() as ends:
             for number in range(rounds):
                 messages = WARM_ROUNDS + max(round(seconds * min(path.line, 4e9) / (path.values * 32)), 5)
-                rows.append({"path": path.name, "method": "gradlane", **transport(names, path, messages)})
-                for algorithm in ("cubic", "bbr") if path.shaped else ():
-                    rows.append({"path": path.name, "method": f"tcp {algorithm}", **tcp(names, seconds, algorithm)})
-                print(f"{path.name} {number + 1}: ", *(f"{row['method']} {row['goodput_bps'] / 1e6:,.1f} Mbit/s" for row in rows[-3 if path.shaped else -1 :]))  # fmt: skip # noqa: E501
+                found = {"gradlane": transport(ends, path, messages)}
+                if path.against_tcp:
+                    found |= {f"tcp {algorithm}": tcp(ends, seconds, algorithm) for algorithm in ALGORITHMS}
+                rows += [{"path": path.name, "method": method, **row} for method, row in found.items()]
+                goodputs = [f"{method} {row['goodput_bps'] / 1e6:,.1f} Mbit/s" for method, row in found.items()]
+                print(f"{path.name} {number + 1}: {', '.join(goodputs)}", flush=True)
 
     def middle(path: str, method: str, key: str) -> float:
         return median(row[key] for row in rows if (row["path"], row["method"]) == (path, method))
 
-    best = max(middle("shaped", f"tcp {algorithm}", "goodput_bps") for algorithm in ("cubic", "bbr"))
-    ends = {role: middle("plain", "gradlane", f"{role}_gbps_per_core") for role in ("sender", "receiver")}
+    ratios = {
+        path.name: middle(path.name, "gradlane", "goodput_bps")
+        / max(middle(path.name, f"tcp {algorithm}", "goodput_bps") for algorithm in ALGORITHMS)
+        for path in PATHS
+        if path.against_tcp
+    }
+    ends_do = {role: middle("plain", "gradlane", f"{role}_gbps_per_core") for role in ("sender", "receiver")}
     return {
-        "goodput_vs_tcp": middle("shaped", "gradlane", "goodput_bps") / best,
-        "veth_gbps_per_core": min(ends.values()),
-        "veth_gbps_per_core_by_end": ends,
+        "goodput_vs_tcp": ratios["fabric"],
+        "goodput_vs_tcp_by_path": ratios,
+        "veth_gbps_per_core": min(ends_do.values()),
+        "veth_gbps_per_core_by_end": ends_do,
         "rows": rows,
     }
 
@@ -204,21 +269,30 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=4, help="of each transfer")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--end", choices=["send", "receive"], help=argparse.SUPPRESS)
+    parser.add_argument("--mine", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--other", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--tcp", default="", help=argparse.SUPPRESS)
     parser.add_argument("--values", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--line", type=float, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.end:
-        print(json.dumps(end(options.end, options.values, options.rounds, options.line)), flush=True)
+        sides = options.end, options.mine, options.other
+        if options.tcp:
+            report = tcp_end(*sides, options.seconds, options.tcp)
+        else:
+            report = end(*sides, options.values, options.rounds, options.line)
+        print(json.dumps(report), flush=True)
         return 0
     if os.geteuid():
-        print("the transport benchmark makes network namespaces: run it as root", file=sys.stderr)
+        print("the transport benchmark makes network namespaces and a fabric: run it as root", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     summary = measure(options.repeat, options.seconds)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(summary, indent=2) + "\n")
-    print(f"goodput over TCP's      {summary['goodput_vs_tcp']:.3f}  (shaped to {SHAPED_BPS / 1e6:g} Mbit/s)")
+    ratios = ", ".join(f"{path} {ratio:.3f}" for path, ratio in summary["goodput_vs_tcp_by_path"].items())
+    print(f"goodput over TCP's      {ratios}  (links of {SHAPED_BPS / 1e6:g} Mbit/s)")
     ends = summary["veth_gbps_per_core_by_end"]
     print(f"Gbit per CPU second     sender {ends['sender']:.1f}, receiver {ends['receiver']:.1f}  (plain veth)")
     return 0

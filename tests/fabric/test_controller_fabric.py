@@ -21,6 +21,7 @@ import pytest
 import topologies
 from controller import policy
 from controller.cli import app, run
+from controller.p4rt.entities import Call, Default
 from controller.reconcile import Controller, install
 from controller.reroute import Rerouted, Rerouter
 from topologies.mininet_fabric import MininetFabric
@@ -80,8 +81,19 @@ def test_gradctl_tells_of_the_fabric(net: MininetFabric) -> None:
     sent = {(queue["switch"], queue["neighbour"]) for queue in read(net, "queues") if queue["sent_packets"]}
     assert {("leaf1", "h2"), ("leaf2", "h8")} <= sent
     assert {path["switch"] for path in read(net, "paths")} == {"leaf1", "leaf2"}
-    assert {drop["reason"] for drop in read(net, "drops")} <= {"ttl", "no_route"}
+    # Hosts may have spoken before the switches had a program.
+    assert {drop["reason"] for drop in read(net, "drops")} <= {"ttl", "no_route", "no_program"}
     assert read(net, "entries", "spine1")["spine1"]
+
+
+def test_a_default_action_that_somebody_changed_is_put_right(net: MininetFabric) -> None:
+    install(net.state_path, "dlcp")
+    with Controller.find(net.state_path).device("spine1") as device:
+        device.connection.write([("insert", Default("punt", Call("drop_by_policy")))], device.program.encoder)
+    assert read(net, "status")["switches"]["spine1"]["differences"] == 1
+    assert install(net.state_path, "dlcp").changed == 1
+    assert read(net, "status")["switches"]["spine1"]["differences"] == 0
+    assert unreached(net, "h1") == []
 
 
 def test_a_cut_link_is_routed_around(net: MininetFabric) -> None:

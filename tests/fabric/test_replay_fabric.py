@@ -24,8 +24,9 @@ from gradlane.observe import observe
 from topologies import kernel
 from topologies.errors import UsageError
 from topologies.mininet_fabric import MininetFabric
-from traffic import cli, trace
+from traffic import trace
 from traffic.header import Gradient
+from traffic.replay import cli
 from traffic.wire import GRADIENT_PORT, GradientFlag, GradientType
 
 pytestmark = pytest.mark.fabric

@@ -33,6 +33,7 @@ def test_the_incast_keeps_what_matters(tmp_path: Path) -> None:
         Console(quiet=True),
         seconds=8,
         flow_hash_seconds=2,
+        training_seconds=8,
         output=tmp_path / "run",
         instance=None,
         state_path=tmp_path / "fabric.json",
@@ -60,6 +61,13 @@ def test_the_incast_keeps_what_matters(tmp_path: Path) -> None:
     assert sum(summary["drops"].values()) == packets["sent"] - packets["delivered"]
     assert summary["drops"]["unaccounted"] < 0.001 * packets["sent"]
     assert summary["startup_s"] > 0
+
+    training = summary["training"]
+    assert training["rounds"] == len(training["curve"]) > 3
+    assert training["curve"][0]["loss"] > 2 > training["loss"]
+    assert training["accuracy"] > 0.4 > training["curve"][0]["accuracy"]
+    assert 0 <= training["lost"] <= training["tolerance"]
+    assert training["lost_by_importance"][7] <= training["lost_by_importance"][0]
     assert not (tmp_path / "fabric.json").exists()
 
 
@@ -71,7 +79,8 @@ from gradlane import run
 
 folder = Path(sys.argv[1])
 run.run("leaf_spine", "dlcp", "softswitch", Console(), interactive=sys.stdin.isatty(), seconds=float(sys.argv[2]),
-        flow_hash_seconds=0.5, instance=None, state_path=folder / "fabric.json", output=folder / "run")
+        flow_hash_seconds=0.5, training_seconds=1, instance=None, state_path=folder / "fabric.json",
+        output=folder / "run")
 """
 
 

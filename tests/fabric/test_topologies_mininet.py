@@ -100,7 +100,8 @@ def test_the_state_file_says_how_to_reach_switches_and_hosts(net: MininetFabric)
     assert running.owner.pid == os.getpid()
     assert all(switch.process is not None and switch.process.is_running() for switch in running.switches.values())
     pid = running.hosts["h2"].process.pid
-    shown = subprocess.run(["mnexec", "-a", str(pid), "ip", "-br", "a"], capture_output=True, text=True, check=True)
+    command = [*processes.inside(pid), "ip", "-br", "a"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "10.0.2.1" in shown.stdout
 
 
@@ -241,6 +242,16 @@ def test_a_switch_that_dies_is_told_with_its_last_words(
     assert "was killed by signal 9" in caplog.text
 
 
+def test_a_host_that_dies_is_told(tmp_path: Path) -> None:
+    with MininetFabric(small(), HoldingRunner, instance=None, state_path=tmp_path / "f.json", logs=tmp_path) as net:
+        net.check()
+        shell = processes.ProcessId.of(net.hosts["h2"].shell.pid)
+        assert shell is not None
+        processes.end([shell], first=signal.SIGKILL)
+        with pytest.raises(FailureError, match="the shell of host h2 was killed by signal 9; its links are gone"):
+            net.check()
+
+
 def test_a_switch_that_dies_at_its_start_leaves_nothing(tmp_path: Path) -> None:
     fabric = MininetFabric(small(), DyingRunner, instance=None, state_path=tmp_path / "f.json", logs=tmp_path)
     with pytest.raises(FailureError, match="exited with 1: the wheels came off") as caught, fabric:
@@ -250,20 +261,8 @@ def test_a_switch_that_dies_at_its_start_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "f.json").exists()
 
 
-@pytest.fixture
-def empty_machine() -> Iterator[None]:
-    """A network namespace for this thread in which nothing runs, whatever runs outside."""
-    with subprocess.Popen(["unshare", "--net", "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE) as holder:
-        try:
-            assert holder.stdout is not None and holder.stdout.readline()
-            with kernel.namespace(holder.pid):
-                kernel.set_links_up(["lo"], True)
-                yield
-        finally:
-            holder.kill()
-
-
-def test_a_port_in_use_is_named_before_anything_is_made(empty_machine: None, tmp_path: Path) -> None:
+@pytest.mark.empty_machine
+def test_a_port_in_use_is_named_before_anything_is_made(tmp_path: Path) -> None:
     refused = MininetFabric(small(), HoldingRunner, state_path=tmp_path / "f.json", logs=tmp_path)
     in_use = pytest.raises(FailureError, match="port 50052 of switch leaf2 is in use")
     with socket.create_server(("127.0.0.1", 50052)), in_use, refused:
@@ -272,7 +271,8 @@ def test_a_port_in_use_is_named_before_anything_is_made(empty_machine: None, tmp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interface_of_somebody_else_is_named_and_left_alone(empty_machine: None, tmp_path: Path) -> None:
+@pytest.mark.empty_machine
+def test_an_interface_of_somebody_else_is_named_and_left_alone(tmp_path: Path) -> None:
     subprocess.run(["ip", "link", "add", "leaf1-eth1", "type", "veth", "peer", "somebody"], check=True)
     clash = MininetFabric(small(), HoldingRunner, state_path=tmp_path / "f.json", logs=tmp_path)
     with pytest.raises(FailureError, match="interface leaf1-eth1 exists already, and is not of a fabric"), clash:
@@ -280,7 +280,8 @@ def test_an_interface_of_somebody_else_is_named_and_left_alone(empty_machine: No
     assert kernel.interface_names() == {"lo", "leaf1-eth1", "somebody"}
 
 
-def test_what_a_fabric_without_state_file_left_is_cleared_by_its_mark(empty_machine: None, tmp_path: Path) -> None:
+@pytest.mark.empty_machine
+def test_what_a_fabric_without_state_file_left_is_cleared_by_its_mark(tmp_path: Path) -> None:
     run = state.new_run()
     subprocess.run(
         ["ip", "link", "add", "leaf1-eth1", "group", str(run), "type", "veth", "peer", "name", "x"], check=True
@@ -293,7 +294,8 @@ def test_what_a_fabric_without_state_file_left_is_cleared_by_its_mark(empty_mach
         assert net.fabric.ports("leaf1")[0].interface in kernel.interface_names()
 
 
-def test_two_fabrics_of_the_usual_names_cannot_be(empty_machine: None, tmp_path: Path) -> None:
+@pytest.mark.empty_machine
+def test_two_fabrics_of_the_usual_names_cannot_be(tmp_path: Path) -> None:
     with MininetFabric(small(), HoldingRunner, state_path=tmp_path / "f.json", logs=tmp_path):
         second = MininetFabric(small(), HoldingRunner, state_path=tmp_path / "g.json", logs=tmp_path)
         with pytest.raises(FailureError, match="another fabric is running; stop it first"), second:

@@ -64,7 +64,7 @@ class SwitchProcess:
     def obituary(self) -> str:
         """Say in one line that it ended, how, and what it said last."""
         code = self.popen.poll()
-        how = f"exited with {code}" if code is None or code >= 0 else f"was killed by signal {-code}"
+        how = "runs" if code is None else processes.ending(code)
         names = " ".join(self.switches) if len(self.switches) <= 4 else f"all {len(self.switches)} switches"
         words = self.last_words()
         return f"the process of {names} {how}" + (f": {words}" if words else "") + f" (log {self.log})"

@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""Collective operations as schedules: which chunk goes over which link, and when."""
+"""Collectives over the transport: parameter servers, rings, halving-doubling, and schedules from files."""

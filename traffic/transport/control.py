@@ -49,6 +49,11 @@ class Status(IntEnum):
     PONG = 6
 
 
+STATUSES = {status.value: status for status in Status}
+KINDS = {kind.value: kind for kind in GradientType}
+"""Looked up for every message, which calling the enumeration would take long for."""
+
+
 class Malformed(ValueError):
     """Bytes that are no control message."""
 
@@ -139,10 +144,10 @@ class Feedback:
     def parse(body: bytes) -> Feedback:
         """Read the body; raises Malformed."""
         status, _, _, *counts = _unpack(_FEEDBACK, body)
-        try:
-            return Feedback(Status(status), *counts)
-        except ValueError:
-            raise Malformed(f"unknown status {status}") from None
+        known = STATUSES.get(status)
+        if known is None:
+            raise Malformed(f"unknown status {status}")
+        return Feedback(known, *counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +254,7 @@ class Control:
         if not session:
             raise Malformed("no session")
         body = data[GRADIENT_BYTES + _PREFIX.size :]
-        kind = GradientType(first & 15)
-        return Control(kind, key, data_type, weight, counter, session, peer_session, answers, body)
+        return Control(KINDS[first & 15], key, data_type, weight, counter, session, peer_session, answers, body)
 
 
 def _unpack(layout: struct.Struct, body: bytes) -> tuple[int, ...]:

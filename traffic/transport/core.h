@@ -25,6 +25,7 @@ struct inbound {
     uint64_t *lost;              /* bitmap: the fabric said that it trimmed it, and nobody asked for it since */
     uint32_t value_count, value_bytes, per_packet, packets;
     uint32_t first_sequence, sequence_limit;
+    uint32_t enough_values, enough_protected;        /* to arrive before Python wants to hear of it at once */
 
     uint32_t arrived_packets, arrived_values, arrived_protected;
     uint32_t lost_packets, lost_values, lost_protected;
@@ -85,6 +86,13 @@ uint32_t outbound_next(struct outbound *message, struct pacer *pacer, uint64_t n
 void outbound_copy(const struct outbound *message, const uint32_t *indices, uint32_t count, uint8_t *frames,
                    uint32_t stride, uint32_t *lengths);
 
+/* The host's own link: no burst leaves before the former ones have. What would stand in the network card's queue would
+ * delay control messages and whatever is more urgent. */
+struct line {
+    double rate;                 /* bits of whole frames per second */
+    double free_ns;              /* when the bursts until now have left */
+};
+
 /* One peer's turn at the socket. */
 struct turn {
     struct outbound *message;
@@ -92,11 +100,6 @@ struct turn {
     uint8_t address[28];         /* sockaddr_in or sockaddr_in6 */
     uint32_t address_bytes;
 };
-
-/* Send bursts of the messages, the peer that is due first before others, until `until` ns (CLOCK_MONOTONIC), until
- * nothing is left, or until something can be read from `fd` or `wake_fd`. `segment` 1: hand a burst to the kernel as one datagram to be cut (UDP_SEGMENT); becomes 0 where it
- * refuses. Returns packets sent, or a negative errno. */
-int64_t datagrams_send(int fd, int wake_fd, struct turn *turns, uint32_t count, uint64_t until, int *segment);
 
 /* Packets that are not for the core: control messages and data of unknown messages. */
 struct rows {
@@ -116,10 +119,13 @@ struct reception {
 };
 
 int datagrams_options(int fd, int ipv6);         /* ECT(0), reports of ECN and times, coalescing; negative errno */
-/* Wait at most `timeout_ns` for packets (or for `wake_fd`), give them to the core, and copy the rest into rows.
- * Returns the number of datagrams, or a negative errno. */
-int32_t datagrams_receive(int fd, int wake_fd, struct core *core, struct reception *reception, struct rows *rows,
-                          int64_t timeout_ns);
+/* Send bursts of the messages, the peer that is due first before others, give what comes to the core, and copy the rest
+ * into rows. Returns at `until` ns (CLOCK_MONOTONIC), or when Python has something to do: there are rows, a message has
+ * enough, one has been sent whole, `wake_fd` can be read, or known messages have had news for a while. `segment` 1:
+ * hand a burst to the kernel as one datagram to be cut (UDP_SEGMENT); becomes 0 where it refuses. Returns 0 or a
+ * negative errno. */
+int datagrams_run(int fd, int wake_fd, struct core *core, struct reception *reception, struct rows *rows,
+                  struct turn *turns, uint32_t count, struct line *line, uint64_t until, int *segment);
 uint64_t datagrams_source(const uint8_t *address, uint32_t bytes);   /* how core and rows name an address */
 uint64_t datagrams_now(void);
 

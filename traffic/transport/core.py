@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from enum import IntEnum
 from functools import cache
@@ -35,9 +36,17 @@ class Verdict(IntEnum):
     UNKNOWN = 3
 
 
-@cache
+_LOADING = threading.Lock()
+
+
 def load() -> tuple[cffi.FFI, Any]:
-    """Return the library, building it if need be."""
+    """Return the library, building it if need be: the same to all threads."""
+    with _LOADING:
+        return _load()
+
+
+@cache
+def _load() -> tuple[cffi.FFI, Any]:
     header = FOLDER / "core.h"
     ffi = cffi.FFI()
     ffi.cdef("\n".join(line for line in header.read_text().splitlines() if not line.startswith("#")))
@@ -114,7 +123,10 @@ class OutboundMessage:
         data_type: DataType,
         first_sequence: int,
         protected_share: float,
+        held_share: float = 0.0,
+        path: int = 0,
     ) -> None:
+        """Describe all packets; the `held_share` of least importance are sent only if they are asked for."""
         ffi, _ = load()
         flat = np.ascontiguousarray(values, np.float32).reshape(-1)
         if not 0 < flat.size < 1 << 32:
@@ -125,12 +137,17 @@ class OutboundMessage:
         header = self._headers.view(HEADER)[:, 0]
         describe(header, flat, ids, per_packet=per_packet, data_type=data_type)
         self.importance: NDArray[np.uint8] = header["importance"].copy()
+        header["path"] = path
         most = round(protected_share * packets)
         if most:
             header["flags"][np.argsort(self.importance, kind="stable")[-most:]] |= GradientFlag.PROTECTED
         self.protected: NDArray[np.bool_] = (header["flags"] & GradientFlag.PROTECTED).astype(np.bool_)
         self._values = encode(flat, data_type)
-        self._fresh = spread_order(self.importance).astype(np.uint32)
+        order = spread_order(self.importance)
+        held = np.zeros(packets, np.bool_)
+        held[np.argsort(self.importance, kind="stable")[: int(held_share * packets)]] = True
+        held &= ~self.protected
+        self._fresh = order[~held[order]].astype(np.uint32)
         self._again = np.zeros(0, np.uint32)
         self.key = self._headers[0, KEY].tobytes()
 

@@ -29,7 +29,9 @@
 #define MAX_MESSAGES 64
 #define BUFFER_BYTES 65536
 #define CONTROL_BYTES 128
-#define BUSY_NS 500000          /* how long to send without a look at what came */
+#define LOOK_NS 500000          /* between two looks while packets come: to wake for each would cost more than it */
+#define GATHER_NS 2000000       /* how long to take packets of known messages before Python hears of them */
+#define LINE_SLACK_NS 1e6
 #define OLDEST_ARRIVAL 1000000000
 
 uint64_t datagrams_now(void)
@@ -162,42 +164,14 @@ static int is_empty(const struct outbound *message)
     return message->again_next >= message->again_count && message->fresh_next >= message->fresh_count;
 }
 
-/* Wait until `ns`, or until something can be read; returns whether it can. */
-static int readable_before(int fd, int wake_fd, uint64_t now, uint64_t ns)
+/* Note that a burst leaves: the link is busy for as long as it takes. What was missed in the last ms is made up for. */
+static void occupy(struct line *line, const struct pacer *pacer, const struct burst *burst, uint64_t now)
 {
-    struct pollfd ready[2] = {{.fd = fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
-    uint64_t left = ns > now ? ns - now : 0;
-    struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
-    return ppoll(ready, 2, &timeout, NULL) > 0;
-}
-
-int64_t datagrams_send(int fd, int wake_fd, struct turn *turns, uint32_t count, uint64_t until, int *segment)
-{
-    int64_t sent = 0;
-    uint64_t now = datagrams_now(), looked = now;
-    for (;;) {
-        struct turn *first = NULL;
-        for (uint32_t i = 0; i < count; i++)
-            if (!is_empty(turns[i].message) && (!first || turns[i].pacer->due_ns < first->pacer->due_ns))
-                first = &turns[i];
-        if (!first || now >= until || first->pacer->due_ns > (double)until)
-            return sent;
-        uint64_t due = (uint64_t)first->pacer->due_ns;
-        if (due > now || now - looked > BUSY_NS) {
-            if (readable_before(fd, wake_fd, now, due))
-                return sent;
-            looked = now = datagrams_now();
-        }
-        uint32_t indices[MAX_BURST];
-        uint32_t chosen = outbound_next(first->message, first->pacer, now, indices);
-        struct burst burst;
-        gather(first->message, indices, chosen, &burst);
-        int error = send_burst(fd, first, &burst, segment);
-        if (error)
-            return error;
-        sent += chosen;
-        now = datagrams_now();
-    }
+    double bits = 0;
+    for (uint32_t i = 0; i < burst->count; i++)
+        bits += 8.0 * (pacer->overhead + GRADIENT_BYTES + burst->parts[2 * i + 1].iov_len);
+    double since = (double)now - LINE_SLACK_NS;
+    line->free_ns = (line->free_ns > since ? line->free_ns : since) + bits * 1e9 / line->rate;
 }
 
 /* ---- receiving ---- */
@@ -246,8 +220,8 @@ static void read_control(struct msghdr *message, uint8_t *ecn, uint32_t *segment
     }
 }
 
-int32_t datagrams_receive(int fd, int wake_fd, struct core *core, struct reception *reception, struct rows *rows,
-                          int64_t timeout_ns)
+/* Take what is there, give it to the core, and copy the rest into rows. Returns how many, or a negative errno. */
+static int32_t take(int fd, struct core *core, struct reception *reception, struct rows *rows)
 {
     struct mmsghdr messages[MAX_MESSAGES];
     struct iovec buffers[MAX_MESSAGES];
@@ -257,17 +231,6 @@ int32_t datagrams_receive(int fd, int wake_fd, struct core *core, struct recepti
         char bytes[CONTROL_BYTES];
     } controls[MAX_MESSAGES];
     uint32_t wanted = reception->messages < MAX_MESSAGES ? reception->messages : MAX_MESSAGES;
-
-    struct pollfd ready[2] = {{.fd = fd, .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
-    struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
-    int woken = ppoll(ready, 2, &timeout, NULL);
-    if (woken <= 0)
-        return woken == 0 || errno == EINTR ? 0 : -errno;
-    uint64_t discarded;
-    if (ready[1].revents && read(wake_fd, &discarded, sizeof discarded) < 0 && errno != EAGAIN)
-        return -errno;
-    if (!ready[0].revents)
-        return 0;
     for (uint32_t i = 0; i < wanted; i++) {
         buffers[i] = (struct iovec){reception->buffers + (uint64_t)i * BUFFER_BYTES, BUFFER_BYTES};
         messages[i] = (struct mmsghdr){.msg_hdr = {.msg_name = &names[i], .msg_namelen = sizeof names[i],
@@ -304,4 +267,89 @@ int32_t datagrams_receive(int fd, int wake_fd, struct core *core, struct recepti
         } while (bytes);
     }
     return taken;
+}
+
+/* ---- both ---- */
+
+/* Whether Python need not hear of more packets to complete a message. */
+static int is_enough(const struct core *core)
+{
+    for (uint32_t i = 0; i < core->touched_count; i++) {
+        const struct inbound *message = core->touched[i];
+        if (!message->closed && message->arrived_values >= message->enough_values &&
+            message->arrived_protected >= message->enough_protected)
+            return 1;
+    }
+    return 0;
+}
+
+static struct turn *first_due(struct turn *turns, uint32_t count)
+{
+    struct turn *first = NULL;
+    for (uint32_t i = 0; i < count; i++)
+        if (!is_empty(turns[i].message) && (!first || turns[i].pacer->due_ns < first->pacer->due_ns))
+            first = &turns[i];
+    return first;
+}
+
+/* Wait until `until`, or until the wake-up call can be read, or the socket (unless `fd` is -1). Returns which: 1 the
+ * call, which it takes, 2 the socket, or a negative errno. */
+static int wait_until(int fd, int wake_fd, uint64_t now, uint64_t until)
+{
+    struct pollfd ready[2] = {{.fd = wake_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    uint64_t left = until > now ? until - now : 0;
+    struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+    if (ppoll(ready, 2, &timeout, NULL) < 0)
+        return errno == EINTR ? 0 : -errno;
+    uint64_t discarded;
+    if (ready[0].revents && read(wake_fd, &discarded, sizeof discarded) < 0 && errno != EAGAIN)
+        return -errno;
+    return ready[0].revents ? 1 : ready[1].revents ? 2 : 0;
+}
+
+int datagrams_run(int fd, int wake_fd, struct core *core, struct reception *reception, struct rows *rows,
+                  struct turn *turns, uint32_t count, struct line *line, uint64_t until, int *segment)
+{
+    uint64_t now = datagrams_now(), looked = 0, news = 0;
+    int flowing = 0;
+    for (;;) {
+        if (now >= looked + LOOK_NS) {
+            int32_t taken = take(fd, core, reception, rows);
+            if (taken < 0)
+                return taken;
+            flowing = taken > 0;
+            looked = (uint32_t)taken == reception->messages ? 0 : now;
+            if (rows->count || is_enough(core))
+                return 0;
+            if (core->touched_count && !news)
+                news = now;
+        }
+        if (now >= until || (news && now >= news + GATHER_NS))
+            return 0;
+        struct turn *first = first_due(turns, count);
+        uint64_t next = news && news + GATHER_NS < until ? news + GATHER_NS : until;
+        if (first) {
+            uint64_t due = (uint64_t)(first->pacer->due_ns > line->free_ns ? first->pacer->due_ns : line->free_ns);
+            if (due <= now) {
+                uint32_t indices[MAX_BURST];
+                struct burst burst;
+                gather(first->message, indices, outbound_next(first->message, first->pacer, now, indices), &burst);
+                occupy(line, first->pacer, &burst, now);
+                int error = send_burst(fd, first, &burst, segment);
+                if (error || is_empty(first->message))
+                    return error;
+                now = datagrams_now();
+                continue;
+            }
+            next = due < next ? due : next;
+        }
+        if (flowing && looked + LOOK_NS < next)
+            next = looked + LOOK_NS;
+        int woken = wait_until(flowing ? -1 : fd, wake_fd, now, next);
+        if (woken < 0 || woken == 1)
+            return woken < 0 ? woken : 0;
+        if (woken == 2)
+            looked = 0;
+        now = datagrams_now();
+    }
 }

@@ -13,7 +13,7 @@ import itertools
 import logging
 import random
 from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -26,7 +26,7 @@ from traffic.transport.control import Control, Feedback, Malformed, Opening, Sta
 from traffic.transport.core import Core, OutboundMessage, Verdict, load
 from traffic.transport.errors import Cancelled, PeerLost, TransportError
 from traffic.transport.rate import RateControl
-from traffic.transport.receiver import Expectation, Receiving
+from traffic.transport.receiver import Expectation, Receiving, State
 from traffic.transport.sender import Sending
 from traffic.transport.settings import Settings
 from traffic.transport.timing import SECOND, RoundTrip
@@ -234,6 +234,11 @@ class Peer:
             self.say(GradientType.ACK, NO_KEY, Feedback(Status.PING).pack(), now)
         self._arm(now)
 
+    def adopt(self, settings: Settings) -> None:
+        """Behave so from now on, at the rate of a beginning."""
+        self.settings, self.rate = settings, RateControl(settings.rate)
+        self.set_rate()
+
     def fail(self, error: TransportError) -> None:
         """Give up every message to and from the peer."""
         for sending in list(self.sending.values()):
@@ -315,7 +320,10 @@ class Peer:
             message.charged = size
             self.charged += size
         self._waiting.pop(control.key, None)
+        news = message.state is State.EXPECTED and not message.claimed
         message.opened(control, opening, now)
+        if news and self.endpoint.unasked is not None:
+            self.endpoint.unasked(self, control.key, opening.values)
 
     def take_early(self, frame: bytes) -> None:
         """Keep data of a message that is not known yet, the oldest only as long as there is room."""
@@ -346,7 +354,10 @@ class Endpoint:
         self.outgoing: list[tuple[Peer, bytes]] = []
         """Control messages to send, in order."""
         self.peers: dict[int, Peer] = {}
+        self.unasked: Callable[[Peer, bytes, int], None] | None = None
+        """Called with the peer, the key and the number of values when a message opens that nobody has asked for."""
         self._random = random.Random(seed) if seed is not None else random.SystemRandom()
+        self.closed = False
         self.session = self._random.randrange(1, 1 << 32)
         self._timers: list[tuple[int, int, Timed]] = []
         self._count = itertools.count()
@@ -378,13 +389,17 @@ class Endpoint:
         tolerance: float = 0.0,
         priority: int | None = None,
         data_type: DataType = DataType.FLOAT32,
+        path: int = 0,
     ) -> Sending:
         """Begin to send a message; `values` must not change until its result is there.
 
-        `tolerance` is the share of values that may be missing. Of the messages to a peer, those of the highest
-        `priority` go first (0..7, unless told by layer: front layers first). Raises ValueError if a message of this
-        name is on its way to the peer.
+        `tolerance` is the share of values that may be missing: the least important are sent only if others get lost,
+        and of a message that may miss nothing the fabric may drop nothing. Of the messages to a peer, those of the
+        highest `priority` go first (0..7, unless told by layer: front layers first). `path` pins it to a member of the
+        fabric's path groups, 0 to none. Raises ValueError if a message of this name is on its way to the peer.
         """
+        if self.closed:
+            raise Cancelled("the endpoint is closed")
         if key_of(ids) in peer.sending:
             raise ValueError(f"{ids} is on its way to {peer} already")
         if not 0 <= tolerance <= 1:
@@ -395,7 +410,9 @@ class Endpoint:
             per_packet=peer.settings.per_packet * 4 // VALUE_BYTES[data_type],
             data_type=data_type,
             first_sequence=self._random.randrange(1 << 32),
-            protected_share=peer.settings.protected_share,
+            protected_share=peer.settings.protected_share if tolerance else 1.0,
+            held_share=max(tolerance - peer.settings.spare_share, 0.0),
+            path=path,
         )
         allowed = int(tolerance * message.value_count)
         chosen = priority_of(ids.layer) if priority is None else priority
@@ -407,6 +424,8 @@ class Endpoint:
 
     def receive(self, peer: Peer, ids: TensorId, now: int, expected: Expectation | None = None) -> Receiving:
         """Ask for a message; raises ValueError if it was asked for already."""
+        if self.closed:
+            raise Cancelled("the endpoint is closed")
         key = key_of(ids)
         message = peer.receiving.get(key) or peer.complete.get(key)
         if message is None:
@@ -416,7 +435,8 @@ class Endpoint:
         return message
 
     def close(self) -> None:
-        """Give up every message."""
+        """Give up every message, and take no other."""
+        self.closed = True
         for peer in self.peers.values():
             peer.fail(Cancelled("the endpoint was closed"))
 

@@ -10,8 +10,6 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from traffic.transport.ranges import mask_of
-
 FEEDBACK_ABOVE = 0.1
 """Tolerance above which error feedback is on unless told otherwise."""
 
@@ -65,18 +63,19 @@ class ErrorFeedback:
         return tolerance > FEEDBACK_ABOVE
 
     def add(self, tensor: Hashable, gradient: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return what to send: the gradient, flat, with what is owed."""
+        """Return what to send: the gradient, flat, with what is owed; that counts as paid until `settle` says else."""
         flat = gradient.reshape(-1)
-        owed = self._owed.get(tensor)
+        owed = self._owed.pop(tensor, None)
         return flat if owed is None else flat + owed
 
     def settle(self, tensor: Hashable, sent: NDArray[np.float32], missing: NDArray[np.int64]) -> None:
-        """Take the report on what was sent: the missing ranges are owed from now on, the rest is paid."""
-        if len(missing):
-            self._owed[tensor] = np.where(mask_of(missing, sent.size), sent, np.float32(0)).astype(np.float32)
-        else:
-            self._owed.pop(tensor, None)
+        """Take the report on what was sent: the missing ranges are owed from now on, beside what is owed already."""
+        if not len(missing):
+            return
+        owed = self._owed.setdefault(tensor, np.zeros(sent.size, np.float32))
+        for first, end in missing:
+            owed[first:end] += sent[first:end]
 
     def fail(self, tensor: Hashable, sent: NDArray[np.float32]) -> None:
         """Owe a whole message: it did not get through."""
-        self._owed[tensor] = sent.copy()
+        self.settle(tensor, sent, np.array([[0, sent.size]]))

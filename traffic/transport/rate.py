@@ -4,8 +4,9 @@
 
 Loss is cheap here, so the rate need not be right, only fair and free of collapse. Once in a round trip: ease off by
 the share of marked packets (DCTCP, RFC 8257) or by how far the queueing delay exceeds its target (Swift, SIGCOMM 2020),
-whichever is more; else probe upward by a packet, and faster before the first sign of congestion or after several calm
-round trips (TIMELY's hyperactive increase, SIGCOMM 2015), but never far beyond what comes out of the network.
+whichever is more, but not far below what comes through, since a queue takes several round trips to drain; else probe
+upward by a packet, and faster before the first sign of congestion or after several calm round trips (TIMELY's
+hyperactive increase, SIGCOMM 2015), but never far beyond what comes out of the network.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ from traffic.transport.timing import MILLISECOND, SECOND
 MARK_GAIN = 1 / 8
 DELAY_GAIN = 0.8
 MOST_DECREASE = 0.5
+DRAINING = 0.85
+"""Share of what comes through: sending that lets the queue drain, which takes several round trips; less would leave the
+link idle after."""
+FADING = 0.75
+"""What is left a round trip later of what came through: it still counts after a moment in which the host was busy."""
 CALM_ROUNDS = 5
 CALM_FACTOR = 1.25
 FRAME_BITS = 1514 * 8
@@ -52,6 +58,9 @@ class RateControl:
         self._sent_bits = 0.0
         self._delay: int | None = None
         self._delivered = 0.0
+        self._through = 0.0
+        """What came through, bits per second, as of the last round trips."""
+        self._adjusted = False
 
     def sent(self, frame_bytes: int) -> None:
         """Count what was sent: a rate that is not used does not grow."""
@@ -83,6 +92,8 @@ class RateControl:
         share = self._marked / self._seen
         self._marked_share += MARK_GAIN * (share - self._marked_share)
         delay, target = self._delay or 0, settings.target_delay
+        through = self._seen * FRAME_BITS * SECOND / elapsed if self._adjusted else 0.0
+        self._through, self._adjusted = max(through, FADING * self._through), True
         decrease = max(
             max(self._marked_share, share / 4) / 2 if self._marked else 0.0,
             DELAY_GAIN * (delay - target) / delay if delay > target else 0.0,
@@ -92,7 +103,8 @@ class RateControl:
             if self.probing and self._delivered:  # doubling overshot: start from what comes through
                 self.rate = min(self.rate, self._delivered)
             self.probing, self._calm = False, 0
-            self.rate *= 1 - min(decrease, MOST_DECREASE)
+            enough = min(self.rate, DRAINING * self._through)
+            self.rate = max(self.rate * (1 - min(decrease, MOST_DECREASE)), enough)
         elif self._sent_bits * SECOND >= self.rate * elapsed / 2:
             self._calm += 1
             factor = 2.0 if self.probing else CALM_FACTOR if self._calm > CALM_ROUNDS else 1.0

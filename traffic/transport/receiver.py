@@ -27,7 +27,6 @@ from traffic.wire import VALUE_BYTES, DataType, GradientType
 if TYPE_CHECKING:
     from traffic.transport.endpoint import Peer
 
-LEAST_FEEDBACK, MOST_FEEDBACK = 2 * MILLISECOND, 10 * MILLISECOND
 UNMEASURED_TRIP = 20 * MILLISECOND
 LEAST_WINDOW = MILLISECOND
 
@@ -53,6 +52,8 @@ class Expectation:
     """Share of the values that may be missing; the sender's own limit holds too."""
     eager: bool = True
     """Complete as soon as the tolerance permits; else wait for what is still on its way."""
+    whenever: bool = False
+    """It may take as long as its sender lives."""
     out: NDArray[np.float32] | None = None
     """Where the values go, a contiguous array; None: into an array of its own. What is missing is left as it was."""
 
@@ -230,6 +231,8 @@ class Receiving:
         )
         self.peer.core.add(self.key, self._message)
         self._weight, self._data_type, self._opening = control.weight, data_type, opening
+        self._message.struct.enough_values = opening.values - (self._allowed() if self._expected.eager else 0)
+        self._message.struct.enough_protected = opening.protected
         self._finish_sent, self._finish_ns, self._asked_for = 0, None, None
         self._written_off = 0
         self.state, self._fed_back = State.OPEN, now
@@ -385,7 +388,8 @@ class Receiving:
 
     def _feedback_interval(self) -> int:
         assert self._opening is not None
-        return min(max(self._opening.round_trip_us * 500, LEAST_FEEDBACK), MOST_FEEDBACK)
+        least, most = self.peer.settings.feedback
+        return min(max(self._opening.round_trip_us * 500, least), most)
 
     def _feedback(self, status: Status, now: int) -> Feedback:
         if self._message is None or not self._message.struct.seen:
@@ -417,19 +421,23 @@ class Receiving:
     # ---- time
 
     def _arm(self, due: int | None) -> None:
-        if self.state in (State.EXPECTED, State.OPEN) and self.claimed:
-            overdue = self._begin + self.peer.settings.overdue
+        if self.state in (State.EXPECTED, State.OPEN) and (overdue := self._overdue()) is not None:
             due = overdue if due is None else min(due, overdue)
         self.deadline = due
         if due is not None:
             self.peer.schedule(self, due)
+
+    def _overdue(self) -> int | None:
+        waits = self.claimed and not self._expected.whenever
+        return self._begin + self.peer.settings.overdue if waits else None
 
     def tick(self, now: int) -> None:
         """Do what is due."""
         if self.state is State.COMPLETE and self.claimed:
             self.peer.forget_receiving(self)
         elif self.state in (State.EXPECTED, State.OPEN):
-            if self.claimed and now >= self._begin + self.peer.settings.overdue:
+            overdue = self._overdue()
+            if overdue is not None and now >= overdue:
                 limit = self.peer.settings.overdue / SECOND
                 self.fail(Overdue(f"a message of {self.peer} took longer than {limit:g} s"))
             elif self.state is State.OPEN and self._finish_ns is not None and not self._settle(now):

@@ -22,7 +22,7 @@ from traffic.transport.core import OutboundMessage
 from traffic.transport.errors import Overdue, Refused, TransportError
 from traffic.transport.ranges import value_ranges
 from traffic.transport.timing import MILLISECOND, SECOND
-from traffic.wire import GRADIENT_BYTES, DataType, GradientType
+from traffic.wire import BANDS, GRADIENT_BYTES, DataType, GradientType
 
 if TYPE_CHECKING:
     from traffic.transport.endpoint import Peer
@@ -56,6 +56,10 @@ class SendReport:
     """The message's packets."""
     sent: int
     """Packets sent, those sent again included."""
+    sent_bytes: int
+    """Their headers and values."""
+    bands: NDArray[np.int64]
+    """Shape (2, 8): packets by band of importance, least first, and those of them that never arrived."""
     seconds: float
     """From the call to the end of the exchange."""
 
@@ -86,6 +90,7 @@ class Sending:
         self.paused = peer.must_be_known
         """Send no data: the peer has no room, or has not proved yet that it is there."""
         self._data_type, self._allowed = data_type, allowed
+        self._held = int(message.counts[~message.unsent].sum())
         self._protected = int(np.count_nonzero(message.protected))
         self._begin = now
         self._attempt = 0
@@ -136,6 +141,8 @@ class Sending:
         """Forget what an earlier life of the receiver has said."""
         self._session = session
         self._last = Feedback(Status.FLOWING)
+        self._overdue = 0
+        """Packets that were missing at the feedback before the last, and at the last too: lost, not overtaken."""
         self._request = 0
         self._request_parts: set[int] = set()
         self._report: dict[int, Missing] = {}
@@ -197,8 +204,10 @@ class Sending:
             round_trip = max(now - sent_at - held, 1)
             peer.data_trip.sample(round_trip)
             delay = peer.queueing(max(peer.arrived - sent_at - held, 1))
-        tolerated = self._allowed / self.message.value_count
-        lost = max(advance - seen, 0) + max(feedback.trimmed - last.trimmed, 0) - tolerated * advance
+        tolerated = max(self._allowed - self._held, 0) / (self.message.value_count - self._held)
+        overdue = max(min(feedback.highest - feedback.seen, last.highest - last.seen), 0)
+        lost = max(overdue - self._overdue, 0) + max(feedback.trimmed - last.trimmed, 0) - tolerated * advance
+        self._overdue = overdue
         elapsed_us = (feedback.clock_us - last.clock_us) & 0xFFFFFFFF
         frame_bytes = peer.settings.frame_overhead + GRADIENT_BYTES + self.message.struct.payload_bytes
         delivered = 0.0
@@ -269,9 +278,15 @@ class Sending:
                 missing=value_ranges(missing, self.message.per_packet, self.message.value_count),
                 packets=self.message.packets,
                 sent=self.message.struct.sent,
+                sent_bytes=self.message.struct.sent_bytes,
+                bands=self._bands(missing),
                 seconds=(now - self._begin) / SECOND,
             )
         )
+
+    def _bands(self, missing: NDArray[np.bool_]) -> NDArray[np.int64]:
+        bands = self.message.importance // (256 // BANDS)
+        return np.stack([np.bincount(of, minlength=BANDS) for of in (bands, bands[missing])])
 
     # ---- time
 

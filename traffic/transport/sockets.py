@@ -26,7 +26,7 @@ from traffic.transport.errors import Cancelled, TransportError
 from traffic.transport.receiver import Expectation, Receiving
 from traffic.transport.sender import Sending, SendReport
 from traffic.transport.settings import Settings
-from traffic.transport.timing import MILLISECOND, SECOND
+from traffic.transport.timing import SECOND
 from traffic.wire import GRADIENT_PORT, DataType
 
 log = logging.getLogger(__name__)
@@ -34,8 +34,6 @@ log = logging.getLogger(__name__)
 BUFFERS = 32
 """Datagrams taken at once, each as long as 64 KiB where the kernel has joined them."""
 ROWS = 1024
-SLICE = 4 * MILLISECOND
-"""How long C may send before Python looks at timers; it returns at once when something comes."""
 LONGEST_WAIT = SECOND
 FAREWELL = SECOND
 SOCKET_BYTES = 16 << 20
@@ -81,6 +79,8 @@ class SocketEndpoint:
             setattr(self._rows, name, self._ffi.from_buffer(of, array, require_writable=True))
         self._turns = self._ffi.new("struct turn[]", MAX_TURNS)
         self._segment = self._ffi.new("int *", 1)
+        self._line = self._ffi.new("struct line *")
+        self._line.rate = self.endpoint.settings.rate.line
         self._thread = threading.Thread(target=self._run, name=f"transport {address}", daemon=True)
         self._thread.start()
 
@@ -103,7 +103,7 @@ class SocketEndpoint:
             self._names[source] = name
             return self.endpoint.add_peer(f"{address} port {port}", source)
 
-        return self._call(add)
+        return self.call(add)
 
     def send(
         self,
@@ -122,11 +122,20 @@ class SocketEndpoint:
                 peer, values, ids, now, tolerance=tolerance, priority=priority, data_type=data_type
             )
 
-        return self._call(send).result
+        return self.call(send).result
 
     def receive(self, peer: Peer, ids: TensorId, expected: Expectation | None = None) -> Receiving:
         """Ask for a message; see Endpoint.receive."""
-        return self._call(lambda now: self.endpoint.receive(peer, ids, now, expected))
+        return self.call(lambda now: self.endpoint.receive(peer, ids, now, expected))
+
+    def post(self, function: Callable[[int], None]) -> None:
+        """Have a function of the time run in the endpoint's thread, soon. It must not raise. Raises Cancelled."""
+        if self._closing:
+            raise Cancelled("the endpoint is closed")
+        self._calls.append(function)
+        self._ring()
+        if not self._thread.is_alive():
+            raise Cancelled("the endpoint is closed")
 
     def close(self) -> None:
         """Give up every message and end the thread.
@@ -138,10 +147,10 @@ class SocketEndpoint:
             self._ring()
             self._thread.join()
 
-    def _call(self, function: Callable[[int], Result]) -> Result:
-        """Run a function in the endpoint's thread and return what it returns."""
+    def call(self, function: Callable[[int], Result]) -> Result:
+        """Run a function of the time in the endpoint's thread and return what it returns."""
         if threading.current_thread() is self._thread:
-            return function(self._now())
+            return function(self.now())
         if self._closing:
             raise Cancelled("the endpoint is closed")
         done: Future[Result] = Future()
@@ -167,15 +176,16 @@ class SocketEndpoint:
 
     # ---- the thread
 
-    def _now(self) -> int:
+    def now(self) -> int:
+        """Return the endpoint's time, ns."""
         return int(self._library.datagrams_now())
 
     def _run(self) -> None:
         try:
             while not self._closing:
                 self._step()
-            last = self._now() + FAREWELL
-            while not self.endpoint.agreed and self._now() < last:
+            last = self.now() + FAREWELL
+            while not self.endpoint.agreed and self.now() < last:
                 self._step()
         except OSError as error:
             log.error("the transport's socket failed: %s", error)
@@ -184,7 +194,10 @@ class SocketEndpoint:
             log.exception("the transport failed")
             self._fail(Cancelled(f"the transport failed: {error}"))
         finally:
+            self._closing = True
             self.endpoint.close()
+            while self._calls:
+                self._calls.popleft()(self.now())
             self._socket.close()
             os.close(self._wake)
 
@@ -193,42 +206,50 @@ class SocketEndpoint:
             peer.fail(error)
 
     def _step(self) -> None:
-        """Take what came, do what is due, send what may be sent, sleep until there is more."""
+        """Do what is due, send what may be sent and take what comes, until there is more to do."""
         endpoint = self.endpoint
-        now = self._now()
+        now = self.now()
         while self._calls:
             self._calls.popleft()(now)
         endpoint.settle(now)
         endpoint.tick(now)
-        turns = self._transmit(endpoint.turns())
         self._say()
-        now = self._now()
-        wait = LONGEST_WAIT
+        until = now + LONGEST_WAIT
         if (due := endpoint.due()) is not None:
-            wait = min(wait, due - now)
-        for turn in turns:
-            wait = min(wait, int(turn.peer.pacer.due_ns) - now)
-        self._take(0 if self._calls else max(wait, 0))
+            until = min(until, due)
+        if self._calls:
+            until = now
+        turns = endpoint.turns()[:MAX_TURNS]
+        self._run_until(until, turns)
+        now = self.now()
+        for sending in turns:
+            sending.transmitted(now)
+        for row in range(self._rows.count):
+            frame = self._frames[row, : self._lengths[row]].tobytes()
+            verdict = Verdict(self._verdicts[row])
+            endpoint.take(frame, int(self._sources[row]), verdict, now, int(self._times[row]))
 
-    def _transmit(self, turns: list[Sending]) -> list[Sending]:
-        """Send what is due within a slice; returns the messages that have more to send."""
-        if not turns:
-            return []
-        turns = turns[:MAX_TURNS]
+    def _run_until(self, until: int, turns: list[Sending]) -> None:
+        """Send these messages and receive, in C, until Python has something to do."""
         for slot, sending in zip(self._turns, turns, strict=False):
             name = self._names[sending.peer.source]
             slot.message, slot.pacer, slot.address_bytes = sending.message.struct, sending.peer.pacer, len(name)
             self._ffi.memmove(slot.address, name, len(name))
-        fd = self._socket.fileno()
-        until = self._now() + SLICE
-        if (due := self.endpoint.due()) is not None:
-            until = min(until, due)
-        sent = self._library.datagrams_send(fd, self._wake, self._turns, len(turns), until, self._segment)
-        _check(sent)
-        now = self._now()
-        for sending in turns:
-            sending.transmitted(now)
-        return [sending for sending in turns if sending.message.has_packets]
+        self._rows.count = 0
+        code = self._library.datagrams_run(
+            self._socket.fileno(),
+            self._wake,
+            self.endpoint.core.struct,
+            self._reception,
+            self._rows,
+            self._turns,
+            len(turns),
+            self._line,
+            until,
+            self._segment,
+        )
+        if code < 0:
+            raise OSError(-code, os.strerror(-code))
 
     def _say(self) -> None:
         outgoing = self.endpoint.outgoing
@@ -236,17 +257,6 @@ class SocketEndpoint:
             with contextlib.suppress(OSError):  # as good as lost on the way
                 self._socket.sendto(message, _address(self._names[peer.source], self._ipv6))
         outgoing.clear()
-
-    def _take(self, wait: int) -> None:
-        rows = self._rows
-        rows.count = 0
-        core = self.endpoint.core.struct
-        _check(self._library.datagrams_receive(self._socket.fileno(), self._wake, core, self._reception, rows, wait))
-        now = self._now()
-        for row in range(rows.count):
-            frame = self._frames[row, : self._lengths[row]].tobytes()
-            verdict = Verdict(self._verdicts[row])
-            self.endpoint.take(frame, int(self._sources[row]), verdict, now, int(self._times[row]))
 
 
 def _check(code: int) -> None:

@@ -30,6 +30,7 @@ def key_of(entity: Entity) -> bytes:
             entry = entity.table_entry
             key.table_entry.table_id = entry.table_id
             key.table_entry.priority = entry.priority
+            key.table_entry.is_default_action = entry.is_default_action
             for match in sorted(entry.match, key=lambda match: match.field_id):
                 key.table_entry.match.add().CopyFrom(match)
         case "action_profile_member":
@@ -41,6 +42,16 @@ def key_of(entity: Entity) -> bytes:
             key.action_profile_group.action_profile_id = group.action_profile_id
             key.action_profile_group.group_id = group.group_id
     return key.SerializeToString(deterministic=True)
+
+
+def asks_for(wanted: Entity, entity: Entity) -> bool:
+    """Tell whether an entity of a ReadRequest asks for a held one: by kind, by table, and by whether it is default."""
+    if wanted.WhichOneof("entity") != entity.WhichOneof("entity"):
+        return False
+    return not entity.HasField("table_entry") or (
+        wanted.table_entry.table_id in (0, entity.table_entry.table_id)
+        and wanted.table_entry.is_default_action == entity.table_entry.is_default_action
+    )
 
 
 def integer(value: p4runtime_pb2.Uint128) -> int:
@@ -128,13 +139,9 @@ class FakeSwitch(p4runtime_pb2_grpc.P4RuntimeServicer):
 
     def Read(self, request: Any, context: Any) -> Iterator[Any]:
         self._answer(context)
-        wanted = {entity.WhichOneof("entity") for entity in request.entities}
-        tables = {entity.table_entry.table_id for entity in request.entities if entity.HasField("table_entry")}
         answer = p4runtime_pb2.ReadResponse()
         for entity in self.entities.values():
-            if entity.WhichOneof("entity") not in wanted:
-                continue
-            if entity.HasField("table_entry") and 0 not in tables and entity.table_entry.table_id not in tables:
+            if not any(asks_for(wanted, entity) for wanted in request.entities):
                 continue
             shown = answer.entities.add()
             shown.CopyFrom(entity)
@@ -198,6 +205,12 @@ class FakeSwitch(p4runtime_pb2_grpc.P4RuntimeServicer):
         if missing:
             return code_pb2.NOT_FOUND, missing
         match update.type:
+            case Update.INSERT | Update.DELETE if update.entity.table_entry.is_default_action:
+                return code_pb2.INVALID_ARGUMENT, "a default action is modified"
+            case Update.MODIFY if update.entity.table_entry.is_default_action:
+                self.entities.pop(key, None)  # the program's own is nothing that is held
+                if update.entity.table_entry.HasField("action"):
+                    self.entities[key] = update.entity
             case Update.INSERT if key in self.entities:
                 return code_pb2.ALREADY_EXISTS, "exists"
             case Update.MODIFY | Update.DELETE if key not in self.entities:

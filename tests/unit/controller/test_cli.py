@@ -64,7 +64,7 @@ def test_mistakes_are_one_line_and_exit_with_2(capsys: pytest.CaptureFixture[str
     assert "Missing argument" in complaint(capsys, 2, "policy", "validate")
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"\xff\xfe\x00")
-    assert "this is no text" in complaint(capsys, 2, "policy", "validate", binary)
+    assert "it is not UTF-8 text" in complaint(capsys, 2, "policy", "validate", binary)
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "0", "1e400"])
@@ -172,6 +172,22 @@ def test_a_dead_switch_is_named_and_the_others_are_shown(
     assert (code, out.splitlines()[0].split()[0]) == (0, "leaf1:")
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["table", "json"])
+def test_top_shows_the_others_and_fails_where_a_switch_is_dead(
+    capsys: pytest.CaptureFixture[str], fake_fabric: Start, form: list[str]
+) -> None:
+    fabric = fake_fabric("leaf_spine")
+    on = ["--fabric-state", fabric.state_file]
+    read(capsys, "policy", "apply", "dlcp", *on)
+    top = ["top", "--count", "1", "--interval", "0.1", *form, *on]
+    assert gradctl(capsys, *top)[::2] == (0, "")
+    fabric.switches["spine2"].server.stop(grace=None).wait()
+    code, out, err = gradctl(capsys, *top)
+    assert code == 1
+    assert "leaf1" in out
+    assert err == f"gradctl: spine2: no switch answers at {fabric.switches['spine2'].address}\n"
+
+
 def test_status_counts_what_differs(capsys: pytest.CaptureFixture[str], fake_fabric: Start) -> None:
     fabric = fake_fabric("single")
     on = ["--fabric-state", fabric.state_file]
@@ -211,3 +227,12 @@ def test_the_schema_beside_the_policies_is_the_one_that_is_printed(capsys: pytes
     from controller.policy import POLICY_FOLDER
 
     assert gradctl(capsys, "policy", "schema")[1] == (POLICY_FOLDER / "policy.schema.json").read_text()
+
+
+def test_the_schema_of_topologies_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    from topologies.schema import KINDS, json_schema
+
+    code, out, _ = gradctl(capsys, "topology", "schema")
+    assert code == 0
+    assert json.loads(out) == json_schema()
+    assert set(json_schema()["discriminator"]["mapping"]) == set(KINDS)

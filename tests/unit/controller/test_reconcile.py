@@ -14,10 +14,13 @@ from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
 from controller import install, policy
 from controller.changes import Changes
+from controller.p4rt.entities import Call, Default
 from controller.p4rt.pipeline import Pipeline
+from controller.p4rt.wire import Encoder
 from tests.unit.controller.conftest import FakeFabric
 from topologies.errors import FailureError, UsageError
 
+DROP = Call("drop_judged", (("reason", 3),))
 Start = Callable[[str], FakeFabric]
 
 
@@ -182,6 +185,42 @@ def test_entries_that_somebody_changed_are_put_right(fake_fabric: Start) -> None
     lost = next(key for key, entity in held.items() if entity.table_entry.priority)
     del fabric.switches["s1"].entities[lost]
     assert controller.apply(policy.load("dlcp")).changed == 1
+    assert fabric.switches["s1"].entities == held
+
+
+def change_default(fabric: FakeFabric, pipeline: Pipeline) -> None:
+    """Let a table of s1 drop what no row of it speaks of, as some other client may."""
+    change = Encoder(pipeline).update("insert", Default("judge", DROP))
+    assert fabric.switches["s1"]._apply(p4runtime_pb2.Update.FromString(change)) == (0, "")
+
+
+def test_a_default_action_that_somebody_changed_is_put_right(fake_fabric: Start, pipeline: Pipeline) -> None:
+    fabric = fake_fabric("single")
+    controller = fabric.controller()
+    controller.apply(policy.load("dlcp")).check()
+    held = dict(fabric.switches["s1"].entities)
+    change_default(fabric, pipeline)
+    plan = controller.plan(policy.load("dlcp"))["s1"]
+    assert isinstance(plan, Changes)
+    assert list(plan.lines()) == ["- judge default -> drop_judged(reason=3)"]
+    assert [change["change"] for change in plan.as_dict()["entities"]] == ["delete"]
+    assert controller.apply(policy.load("dlcp")).changed == 1
+    assert fabric.switches["s1"].entities == held
+    assert not controller.plan(policy.load("dlcp"))["s1"]
+
+
+def test_a_changed_default_action_comes_back_where_a_policy_is_undone(fake_fabric: Start, pipeline: Pipeline) -> None:
+    fabric = fake_fabric("single")
+    controller = fabric.controller()
+    controller.apply(policy.load("dlcp")).check()
+    change_default(fabric, pipeline)
+    held = dict(fabric.switches["s1"].entities)
+    rows = pipeline.table("gradient_class").id
+    fabric.switches["s1"].refuse = lambda update: (
+        "no" if update.type == p4runtime_pb2.Update.DELETE and update.entity.table_entry.table_id == rows else None
+    )
+    report = controller.apply(policy.load("fifo"))
+    assert report.switches["s1"].restored
     assert fabric.switches["s1"].entities == held
 
 

@@ -16,10 +16,12 @@ from scapy.layers.l2 import Ether
 import topologies
 from controller import policy, telemetry, views
 from controller.compiler import PortRate
-from controller.p4rt.entities import Call, Exact, Prefix, TableEntry
+from controller.p4rt.entities import Call, Default, Exact, Prefix, TableEntry
+from controller.p4rt.wire import UpdateKind
 from controller.reroute import Rerouted, Rerouter
 from tests.unit.controller.softswitches import SoftswitchFabric
 from topologies.addresses import GATEWAY_IPV4
+from topologies.model import Fabric
 from traffic.header import Gradient
 
 LEAF_SPINE = topologies.load("leaf_spine")
@@ -32,8 +34,9 @@ def fabric(tmp_path: Path) -> Iterator[SoftswitchFabric]:
         yield running
 
 
-def gradient(source: str, destination: str, importance: int = 255, layer: int = 0, sequence: int = 0) -> bytes:
-    fabric = LEAF_SPINE
+def gradient(
+    source: str, destination: str, importance: int = 255, layer: int = 0, sequence: int = 0, fabric: Fabric = LEAF_SPINE
+) -> bytes:
     return bytes(
         Ether(src=fabric.host(source).mac, dst=fabric.switch(fabric.host(source).switch).mac)
         / IP(src=fabric.host(source).ipv4, dst=fabric.host(destination).ipv4, tos=2)
@@ -74,6 +77,24 @@ def test_queue_limits_and_rates_are_set_and_seen(fabric: SoftswitchFabric) -> No
         settings = device.settings.read()
     assert {settings.queues[limit.port, limit.class_] for limit in desired.queues} == set(desired.queues)
     assert settings.rates[1] == PortRate(1, 100_000_000)
+
+
+def test_default_actions_that_somebody_changed_are_put_right(fabric: SoftswitchFabric) -> None:
+    controller = fabric.controller()
+    controller.apply(policy.load("dlcp")).check()
+    desired = controller.compile(policy.load("dlcp"))["leaf1"]
+    with controller.device("leaf1") as device:
+        changed: list[tuple[UpdateKind, Default]] = [
+            ("insert", Default("punt", Call("drop_by_policy"))),
+            ("insert", Default("gradient_class", Call("set_class", (("class", 7),)))),
+        ]
+        device.connection.write(changed, device.program.encoder)
+        assert sorted(device.plan(desired).lines()) == [
+            "- gradient_class default -> set_class(class=7)",
+            "- punt default -> drop_by_policy()",
+        ]
+        assert device.apply(desired).changed == 2
+        assert not device.plan(desired)
 
 
 def test_a_policy_is_undone_where_a_switch_has_no_room_for_it(fabric: SoftswitchFabric) -> None:
@@ -125,6 +146,17 @@ def test_packets_take_the_installed_paths_and_are_counted(fabric: SoftswitchFabr
     ]
     assert {share.class_ for share in views.paths(controller, "leaf1", by_class=True)} == {6}
     assert views.paths(controller, "spine1") == []
+    assert not any(share.mixed for share in shares)
+
+
+def test_shares_of_ports_that_also_carry_what_had_no_choice_say_so(tmp_path: Path) -> None:
+    ring = topologies.load("ring")
+    with SoftswitchFabric(ring, tmp_path) as running:
+        controller = running.controller()
+        controller.apply(policy.load("dlcp")).check()
+        running.switch("s1").inject(ring.port_of("s1", "h1"), gradient("h1", "h2", fabric=ring))
+        shares = views.paths(controller, "s1")
+    assert [(share.neighbour, share.packets, share.mixed) for share in shares] == [("s2", 1, True), ("s4", 0, True)]
 
 
 def test_drops_are_told_by_reason_class_and_band(fabric: SoftswitchFabric) -> None:

@@ -15,6 +15,7 @@ from p4.v1 import p4runtime_pb2
 from controller.p4rt.entities import (
     Between,
     Call,
+    Default,
     Entity,
     Exact,
     FieldMatch,
@@ -28,12 +29,13 @@ from controller.p4rt.entities import (
     TableEntry,
 )
 from controller.p4rt.pipeline import Pipeline
-from controller.p4rt.wire import Counted, Decoder, Encoder, add_counter_cells, message, varint
+from controller.p4rt.wire import Counted, Decoder, Encoder, UpdateKind, add_counter_cells, message, varint
 from topologies.errors import FailureError, UsageError
 
 P4INFO = """
 tables {
   preamble { id: 33554433 name: "Ingress.everything" alias: "everything" }
+  initial_default_action { action_id: 16777218 }
   match_fields { id: 1 name: "port" bitwidth: 9 match_type: EXACT }
   match_fields { id: 2 name: "address" bitwidth: 128 match_type: LPM }
   match_fields { id: 3 name: "kind" bitwidth: 16 match_type: TERNARY }
@@ -79,6 +81,7 @@ def pipeline() -> Pipeline:
 
 PIPELINE = pipeline()
 
+PORT_AND_MAC = (("port", 3), ("mac", 5))
 u16 = st.integers(0, 0xFFFF)
 calls = st.one_of(
     st.builds(
@@ -119,7 +122,8 @@ groups = st.builds(
     st.integers(1, 2**31),
     st.lists(st.tuples(st.integers(1, 300), st.integers(0, 511)), max_size=5),
 )
-entities = st.one_of(entries, path_entries, members, groups)
+defaults = st.builds(lambda call: Default("everything", call), calls.filter(lambda c: c.arguments))
+entities = st.one_of(entries, path_entries, defaults, members, groups)
 
 
 def response(*wires: bytes) -> bytes:
@@ -172,12 +176,33 @@ def test_fields_in_any_order_and_padded_values_are_understood() -> None:
     ]
 
 
-def test_default_and_constant_entries_are_left_out() -> None:
+def test_the_programs_own_defaults_and_constant_entries_are_left_out() -> None:
     default = p4runtime_pb2.Entity(table_entry=p4runtime_pb2.TableEntry(table_id=33554433, is_default_action=True))
+    own = p4runtime_pb2.Entity(table_entry=p4runtime_pb2.TableEntry(table_id=33554433, is_default_action=True))
+    own.table_entry.action.action.action_id = 16777218
     const = p4runtime_pb2.Entity(table_entry=p4runtime_pb2.TableEntry(table_id=33554433, is_const=True))
     fixed = p4runtime_pb2.Entity(table_entry=p4runtime_pb2.TableEntry(table_id=33554435))
-    wires = [entity.SerializeToString() for entity in (default, const, fixed)]
+    wires = [entity.SerializeToString() for entity in (default, own, const, fixed)]
     assert list(Decoder(PIPELINE).entities(response(*wires))) == []
+
+
+@pytest.mark.parametrize(("kind", "has_action"), [("insert", True), ("modify", True), ("delete", False)])
+def test_a_default_action_is_modified_whatever_becomes_of_it(kind: UpdateKind, has_action: bool) -> None:
+    encoder = Encoder(PIPELINE)
+    update = p4runtime_pb2.Update.FromString(encoder.update(kind, Default("everything", Call("go", PORT_AND_MAC))))
+    assert update.type == p4runtime_pb2.Update.MODIFY
+    assert update.entity.table_entry.is_default_action
+    assert update.entity.table_entry.HasField("action") == has_action
+    # What reads back without an action is the program's own, whatever was encoded before.
+    deleted = encoder.update("delete", Default("everything", Call("go", PORT_AND_MAC)))
+    wire = p4runtime_pb2.Update.FromString(deleted).entity.SerializeToString()
+    assert list(Decoder(PIPELINE, encoder.encoded).entities(response(wire))) == []
+
+
+def test_only_defaults_that_can_change_are_asked_for() -> None:
+    request = p4runtime_pb2.ReadRequest.FromString(Decoder(PIPELINE).default_actions)
+    assert [entity.table_entry.table_id for entity in request.entities] == [33554433]
+    assert all(entity.table_entry.is_default_action for entity in request.entities)
 
 
 def test_a_one_shot_action_set_is_kept_apart_and_can_be_deleted() -> None:

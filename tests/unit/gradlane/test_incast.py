@@ -81,6 +81,6 @@ def test_a_folder_that_cannot_be_written_is_one_line(
     def fail(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", "build/run")
 
-    monkeypatch.setattr(run, "run", fail)
+    monkeypatch.setitem(run.JOBS, "live", fail)
     assert run.main([]) == 1
     assert capsys.readouterr().err == "error: build/run: Permission denied\n"

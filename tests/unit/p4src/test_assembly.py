@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from p4src.assembly import AssemblyError, check_assembly
+from p4src.assembly import AssemblyError, check_assembly, read_selects
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -50,6 +50,12 @@ parser GradlaneEgressParser(packet_in packet) {
         }
     }
 }
+"""
+BEFORE_ONE = """parser GradlaneIngressParser(packet_in packet) {
+    state before {
+        packet.extract(hdr.frame);
+        transition one;
+    }
 """
 ASSEMBLY = """\
 version:
@@ -132,6 +138,42 @@ def test_an_empty_parser_is_noticed(sources: Path) -> None:
         check_assembly(sources, "")
 
 
+def test_a_state_is_found_under_the_name_that_the_compiler_gave_it(sources: Path) -> None:
+    entry = ASSEMBLY.replace("    start:\n", "    $entry_point.start:\n")
+    assert check_assembly(sources, entry) == 4
+    # Merged into the state that always goes to it; a state that only may go there is not looked at.
+    parser = sources / "p4src/tna/parser.p4"
+    always = PARSER.replace("parser GradlaneIngressParser(packet_in packet) {", BEFORE_ONE)
+    parser.write_text(always)
+    merged = ASSEMBLY.replace("one.$split_0", "before.$split_0")
+    assert check_assembly(sources, merged) == 4
+    parser.write_text(PARSER)
+    with pytest.raises(AssemblyError, match="ingress parser: state one does not branch"):
+        check_assembly(sources, merged)
+
+
+def test_slices_of_keys_and_constants_are_read(sources: Path) -> None:
+    parser = sources / "p4src/tna/parser.p4"
+    sliced = PARSER.replace("packet.lookahead<bit<8>>()", "packet.lookahead<bit<64>>()[15:8]").replace(
+        "0x46 &&& 0xfe", "WORD[15:8]"
+    )
+    parser.write_text("const bit<16> WORD = 0x4711;\n" + sliced)
+    assert check_assembly(sources, ASSEMBLY.replace("0b0100011*", "0x47")) == 4
+    with pytest.raises(AssemblyError, match=r"has lost its branch WORD\[15:8\]"):
+        check_assembly(sources, ASSEMBLY.replace("0b0100011*", "0x11"))
+
+
+def test_a_value_that_nobody_can_tell_is_an_error(sources: Path) -> None:
+    parser = sources / "p4src/tna/parser.p4"
+    parser.write_text(PARSER.replace("0x46 &&& 0xfe", "NOWHERE"))
+    with pytest.raises(AssemblyError, match=r"parser\.p4: cannot tell the value of NOWHERE"):
+        check_assembly(sources, ASSEMBLY)
+
+
 def test_the_programs_own_parsers_can_be_read() -> None:
+    selects = {(thread, state): cases for thread, state, cases in read_selects(ROOT)}
+    assert len(selects[("ingress", "check_gradient")]) == 9
+    assert [case.keys[0].value for case in selects[("ingress", "check_arp_request")]] == [0x06040001]
+    assert ("egress", "bridge") not in selects
     with pytest.raises(AssemblyError, match="no states in the ingress parser"):
         check_assembly(ROOT, "")

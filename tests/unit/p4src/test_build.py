@@ -95,7 +95,66 @@ def test_the_manifest_names_sources_from_the_root() -> None:
 def test_unexpected_warnings_are_told_from_the_known_one() -> None:
     known = "spray.p4(60): [--Wwarn=missing] warning: path_group: no default_action"
     other = "judge.p4(1): [--Wwarn=unused] warning: 'x' is unused"
-    assert build.unexpected_warnings(f"{known}\n    table path_group {{\n{other}\n") == [other]
+    own = "warning: Parser state min_parse_depth_accept_loop will be unrolled up to 4 times due to @pragma x."
+    assert build.unexpected_warnings(f"{known}\n    table path_group {{\n{other}\n{own}\n") == [other]
+
+
+CONSTRAINTS = """\
+warning: Parser state x will be unrolled up to 4 times.
+error: This program violates action constraints imposed by Tofino.
+
+p4src/tna/ingress.p4(148):
+        hdr.bridge.port_index = (bit<8>)meta.port_index;
+        ^
+
+  Action ingress148 must be rewritten, because it requires too many sources.
+        Source 1 is action data/constant, which write(s) the following field slices:
+
+error: PHV allocation was not successful
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ("", "the compiler said nothing"),
+        ("\nKilled\n", "Killed"),
+        (
+            "a.p4(3): warning: x\na.p4(7): [--Werror=type-error] error: y\n    z = 1;\n    ^\na.p4(9): error: w\n",
+            "a.p4(7): [--Werror=type-error] error: y",
+        ),
+        (
+            CONSTRAINTS,
+            "error: This program violates action constraints imposed by Tofino. | "
+            "p4src/tna/ingress.p4(148): hdr.bridge.port_index = (bit<8>)meta.port_index; | "
+            "Action ingress148 must be rewritten, because it requires too many sources.",
+        ),
+        ("error: one\nerror: PHV\np4src/a.p4(1):\n", "error: one"),
+    ],
+    ids=["silence", "no error", "with its place", "place below", "another error's place"],
+)
+def test_a_compilers_complaint_is_one_line_with_its_place(output: str, line: str) -> None:
+    assert build.complaint(output) == line
+
+
+def test_what_tofinos_compiler_says_is_kept_and_its_error_told(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a stand-in for the compiler, and an assembly of an earlier run in its way."""
+    (copy / "build/p4/tna").mkdir(parents=True)
+    (copy / "build/p4/tna/old.bfa").write_text("parser ingress:\n")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("p4c-barefoot", "p4c"):
+        (tools / name).write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{CONSTRAINTS}END\nexit 1\n")
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    with pytest.raises(BuildError, match=r"^p4src/tna/gradlane\.p4: error: This program .*\(148\): [^\n]*$") as caught:
+        build.compile_tna(copy)
+    log = copy / "build/p4/tna/compiler.log"
+    assert str(caught.value).endswith("(all of it in build/p4/tna/compiler.log)")
+    assert log.read_text() == CONSTRAINTS
+    assert not (copy / "build/p4/tna/old.bfa").exists()
 
 
 def test_every_alias_of_the_control_plane_is_a_plain_name() -> None:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from topologies.errors import UsageError
 from traffic.collectives.tacos.bounds import bounds
+from traffic.collectives.tacos.matching import spread, stream
 from traffic.collectives.tacos.network import (
     GIB,
     Dimension,
@@ -22,9 +25,10 @@ from traffic.collectives.tacos.network import (
     product_of,
     torus,
 )
+from traffic.collectives.tacos.optimum import all_reduce_optimum
 from traffic.collectives.tacos.schedule import Collective, demand
 from traffic.collectives.tacos.symmetric import synthesise_symmetric
-from traffic.collectives.tacos.synthesis import synthesise
+from traffic.collectives.tacos.synthesis import owners, synthesise
 from traffic.collectives.tacos.trees import synthesise_trees
 from traffic.collectives.tacos.verify import verify, verify_translated
 
@@ -110,6 +114,31 @@ def test_trees_beat_what_scatter_and_gather_can_at_best(network: Network, gain: 
     assert schedule.seconds >= limits.best
 
 
+@pytest.mark.parametrize(
+    ("network", "microseconds"),
+    [
+        (mesh(2), 1e6),  # both send half to the other's sum, and half as a sum
+        (mesh(3), 1e6),  # all sums in the middle: every link carries the buffer once
+        (torus(4), 750e3 * 2 / 2),  # 2 (4 - 1) buffers over eight links
+        (from_arrays("slow one", 3, [0, 1, 1, 2], [1, 0, 2, 1], [0.0] * 4, [1e9, 1e9, 5e8, 1e9]), 2e6),
+    ],
+)
+def test_the_optimum_of_trees_is_what_counting_says(network: Network, microseconds: float) -> None:
+    network = replace(network, bandwidth=network.bandwidth / network.bandwidth.max() * 1e9, latency=0 * network.latency)
+    wanted = demand(network, Collective.ALL_REDUCE, GB)
+    limits = bounds(network, wanted)
+    assert limits.optimum == pytest.approx(microseconds * 1e-6, rel=1e-4)
+    assert limits.best <= limits.optimum * (1 + 1e-6) <= limits.halves * (1 + 2e-6)
+
+
+@given(st.integers(2, 5), st.integers(2, 4))
+@settings(max_examples=10, deadline=None)
+def test_one_npu_may_stand_for_all_where_all_are_alike(ring: int, full: int) -> None:
+    alike = product_of([Dimension("ring", ring, 3e9), Dimension("full", full, 1e9)])
+    each = all_reduce_optimum(replace(alike, shape=None), np.arange(alike.npus), GB)
+    assert all_reduce_optimum(alike, np.arange(alike.npus), GB) == pytest.approx(each, rel=1e-4)
+
+
 def test_equal_seeds_give_equal_schedules() -> None:
     network = heterogeneous()
     for collective in (Collective.ALL_GATHER, Collective.ALL_REDUCE, Collective.ALL_TO_ALL):
@@ -165,3 +194,26 @@ def test_random_networks_get_feasible_schedules_that_beat_no_bound(
             assert "does not do" in str(error)
             continue
         assert schedule.seconds >= bounds(network, wanted).best * (1 - 1e-6)
+
+
+def test_two_threads_decide_as_one_does() -> None:
+    network = mesh(100, 100)
+    wanted = demand(network, Collective.ALL_GATHER, GB)
+    runs = [stream(network, wanted, owners(wanted), threads=threads) for threads in (1, 2)]
+    for _ in range(30):
+        (chunk, link, start), (other_chunk, other_link, other_start) = (next(run) for run in runs)
+        assert start == other_start
+        by_link, by_other_link = np.argsort(link), np.argsort(other_link)
+        assert np.array_equal(link[by_link], other_link[by_other_link])
+        assert np.array_equal(chunk[by_link], other_chunk[by_other_link])
+    for run in runs:
+        run.close()
+
+
+def test_more_chunks_than_16_bits_can_number() -> None:
+    uneven = from_arrays("uneven", 3, [0, 1, 1, 2], [1, 0, 2, 1], [0.0] * 4, [1e9, 1e9, 2e9, 1e9])
+    for network in (mesh(3), uneven):
+        wanted = demand(network, Collective.ALL_GATHER, GB, chunks=25_000)
+        found = spread(network, wanted, owners(wanted))
+        assert len(found.chunk) == 150_000
+        verify(found)

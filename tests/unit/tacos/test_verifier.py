@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from traffic.collectives.tacos.network import Network, from_arrays, mesh, torus
+from traffic.collectives.tacos.network import Network, Ports, from_arrays, mesh, torus
 from traffic.collectives.tacos.schedule import Collective, Schedule, demand, in_order
 from traffic.collectives.tacos.symmetric import Translated, synthesise_symmetric
 from traffic.collectives.tacos.synthesis import synthesise
@@ -159,7 +159,7 @@ def test_links_that_share_a_port_take_turns() -> None:
         np.array([1, 2], np.uint32),
         np.zeros(2),
         np.full(2, 1e6),
-        ports=(np.array([0, 1, 2], np.uint32), np.array([0, 0], np.uint32)),
+        ports=Ports(np.array([0, 1, 2], np.uint32), np.array([0, 0], np.uint32), np.array([1], np.uint32)),
     )
     wanted = demand(one, Collective.BROADCAST, 1e6, root=0)
     verify(in_order(one, wanted, "test", [0, 0], [0, 1], [0, 10**12], False))

@@ -3,11 +3,13 @@
 """Topology files: what they may say, and that a mistake names file, line and field in one line."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import topologies
+from controller import policy
 from topologies import UsageError
 from topologies.errors import FailureError, GradlaneError
 from topologies.loading import loads
@@ -87,8 +89,43 @@ def test_the_topmost_of_several_mistakes_is_named_and_the_others_counted() -> No
 
 def test_aliases_cannot_blow_a_file_up() -> None:
     bomb = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 20)}]\n" for n in range(1, 12))
-    with pytest.raises(UsageError, match="kind: missing"):
+    with pytest.raises(UsageError, match="t.yaml:5: too much: more than 100000 values, aliases written out"):
         loads(bomb, "t.yaml")
+
+
+MERGED = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 40))
+
+
+@pytest.mark.parametrize("load_text", [loads, policy.loads], ids=["topology", "policy"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 5000, "t.yaml:1: too much: nested deeper than 32 levels"),
+        ("kind: " + "{a: " * 5000, "t.yaml:1: too much: nested deeper than 32 levels"),
+        ("- " * 5000, "t.yaml:1: too much: nested deeper than 32 levels"),
+        ("name: &a [*a]\n", "t.yaml:1: too much: an alias of what it stands in"),
+        (MERGED, "too much: more than 100000 values"),
+        ("name: x\nmtu: " + ":".join(["59"] * 50000), "t.yaml:2: too much: a number of more than 64 characters"),
+        ("name: x\nmtu: 0x" + "f" * 5000, "t.yaml:2: too much: a number of more than 64 characters"),
+        ("#" * (1 << 20) + "\n", "t.yaml: too much: more than 1048576 characters"),
+    ],
+    ids=["lists", "mappings", "blocks", "alias of itself", "merge keys", "sexagesimal", "hexadecimal", "long"],
+)
+def test_a_text_beyond_the_limits_is_refused_in_one_line(
+    load_text: Callable[[str, str], object], text: str, message: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_text(text, "t.yaml")
+    assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_an_endless_file_is_not_read_to_its_end(tmp_path: Path) -> None:
+    endless = tmp_path / "t.yaml"
+    endless.symlink_to("/dev/zero")
+    for load in (topologies.load, policy.load):
+        with pytest.raises(UsageError, match=r"t.yaml: too much: more than 1048576 characters"):
+            load(endless)
 
 
 def test_an_unknown_name_is_answered_with_the_closest_known_one() -> None:

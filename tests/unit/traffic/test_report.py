@@ -11,9 +11,10 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
+from traffic.live import Round
 from traffic.replay.summary import Share, Summary
 from traffic.replay.tables import bar, percent, replay_report
-from traffic.report import Delay, RunReport, show, write
+from traffic.report import Delay, RunReport, Training, progress, show, write
 
 SUMMARY = Summary(
     total=Share(8000, 6200),
@@ -66,6 +67,24 @@ def test_summary_has_the_promised_keys(tmp_path: Path) -> None:
     assert summary["paths"]["flow_hash"]["leaf1"]["spine1"] == 0.75
     assert summary["drops"] == {"importance": 1790, "full": 0, "unaccounted": 7}
     assert summary["startup_s"] == 4.25
+
+
+def test_a_live_training_is_part_of_the_summary(tmp_path: Path) -> None:
+    rounds = [Round(0, 0.4, 2.3, 0.1, 0.0), Round(1, 0.9, 0.8, 0.75, 0.125)]
+    bands = [[100] * 8, [40, 20, 0, 0, 0, 0, 0, 0]]
+    ranks = [{"values": 1000, "lost_values": 60, "bands": bands}, {"values": 1000, "lost_values": 40, "bands": bands}]
+    report = replace(REPORT, training=Training.of("mnist", 0.2, rounds, ranks))
+    write(report, tmp_path)
+    training = json.loads((tmp_path / "summary.json").read_text())["training"]
+    assert (training["workers"], training["rounds"], training["accuracy"], training["lost"]) == (2, 2, 0.75, 0.05)
+    assert training["lost_by_importance"] == [0.4, 0.2, 0, 0, 0, 0, 0, 0]
+    assert training["curve"][1]["lost"] == 0.125
+    text = io.StringIO()
+    show(report, Console(file=text, width=200))
+    assert (
+        "2 rounds in 1 s, loss 2.30 to 0.80, accuracy 75.00 %, 5.00 % of the gradients' values lost" in text.getvalue()
+    )
+    assert "round   2  loss 0.800  accuracy  75.0 %  lost 12.5 %" in progress(rounds[1])
 
 
 def test_plot_is_drawn_with_something_on_it(tmp_path: Path) -> None:

@@ -151,6 +151,24 @@ def test_what_the_sender_asks_for_again_is_the_most_important_of_what_is_missing
 
 
 def test_a_receiver_that_is_not_eager_takes_what_is_still_on_its_way() -> None:
-    values = gradient(36_000)
-    assert exchange(pair(), values, tolerance=0.3, eager=True)[1].missing_values > 0
-    assert exchange(pair(), values, tolerance=0.3, eager=False)[1].missing_values == 0
+    values, all_sent = gradient(36_000), Settings(spare_share=1.0)
+    assert exchange(pair(settings=all_sent), values, tolerance=0.3, eager=True)[1].missing_values > 0
+    assert exchange(pair(settings=all_sent), values, tolerance=0.3, eager=False)[1].missing_values == 0
+
+
+def test_the_least_important_that_may_be_missing_are_sent_only_if_others_get_lost() -> None:
+    world, values, ids = pair(settings=Settings(spare_share=0.1)), gradient(100 * 360), TensorId()
+    receiving = world.receive(ids, Expectation(eager=False))
+    sending = world.send(values, ids, tolerance=0.3)
+    world.run()
+    missing = receiving.result.result(0).missing
+    held = {packet for first, end in missing for packet in range(first // 360, end // 360)}
+    assert held == set(np.argsort(sending.message.importance, kind="stable")[:20].tolist())
+    lossy = pair(Trouble(loss=0.4), settings=Settings(spare_share=0.1))
+    assert exchange(lossy, values, tolerance=0.3)[1].missing_values <= 0.3 * values.size
+
+
+def test_of_a_message_that_may_miss_nothing_the_fabric_may_drop_nothing() -> None:
+    world, values = pair(), gradient(100 * 360)
+    assert world.send(values, TensorId(round=1)).message.protected.all()
+    assert not world.send(values, TensorId(round=2), tolerance=0.1).message.protected.all()

@@ -83,24 +83,32 @@ def feed(control: RateControl, count: int, *, marked: int = 0, delay: int = 0, l
     for _ in range(count):
         control.sent(10**9)
         clock[0] += 10 * MILLISECOND
-        control.feedback(clock[0], MILLISECOND, delay, 100, marked, lost, 0.0)
+        control.feedback(clock[0], MILLISECOND, delay, 40, marked, lost, 0.0)
 
 
 def test_the_rate_doubles_until_the_first_sign_of_congestion_and_then_goes_by_steps() -> None:
     control = RateControl(RateSettings(initial=1e6))
     feed(control, 3)
     assert control.rate >= 8e6
-    feed(control, 1, marked=10)
+    feed(control, 1, marked=4)
     after = control.rate
     feed(control, 2)
     assert after < control.rate <= after + 2 * 1514 * 8 * 1000
 
 
-@pytest.mark.parametrize("sign", [{"marked": 100}, {"delay": 50 * MILLISECOND}, {"lost": 80.0}])
+@pytest.mark.parametrize("sign", [{"marked": 40}, {"delay": 50 * MILLISECOND}, {"lost": 32.0}])
 def test_every_sign_of_congestion_slows_down(sign: dict[str, int]) -> None:
     control = RateControl(RateSettings(initial=50e6))
     feed(control, 3, **sign)
     assert control.rate < 45e6
+
+
+def test_a_queue_that_drains_slowly_does_not_halve_the_rate_again_and_again() -> None:
+    control = RateControl(RateSettings(initial=25e6))
+    feed(control, 2)
+    feed(control, 20, marked=40, delay=20 * MILLISECOND)
+    through = 40 * 1514 * 8 * 100
+    assert 0.8 * through < control.rate < 0.9 * through
 
 
 def test_a_rate_that_is_not_used_does_not_grow() -> None:

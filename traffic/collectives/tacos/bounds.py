@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from traffic.collectives.tacos.network import Network
+from traffic.collectives.tacos.optimum import all_reduce_optimum, gather_optimum
 from traffic.collectives.tacos.routing import distances
 from traffic.collectives.tacos.schedule import Collective, Demand
 
@@ -20,6 +22,8 @@ Rates = npt.NDArray[np.float64]
 CUTS_UP_TO = 256
 """NPUs up to which cuts are searched on networks without symmetry."""
 SYMMETRIC_CUTS_UP_TO = 1024
+TREES_UP_TO = 64
+"""NPUs up to which the linear program of trees is solved on networks without symmetry."""
 DISTANCES_UP_TO = 2048
 
 
@@ -35,11 +39,18 @@ class Bounds:
     """By the farthest pair."""
     halves: float | None
     """Of All-Reduce as Reduce-Scatter and All-Gather only: what reduce-and-broadcast trees may beat."""
+    trees: float | None = None
+    """Of All-Reduce by trees, which Reduce-Scatter and All-Gather are a special case of."""
 
     @property
     def best(self) -> float:
         """The largest of those that bind every schedule."""
         return max(self.node, self.cut or 0.0, self.latency)
+
+    @property
+    def optimum(self) -> float | None:
+        """What infinitely fine chunks without latency can reach: of All-Reduce, those that trees carry."""
+        return self.cut if self.trees is None else self.trees
 
 
 def bounds(network: Network, demand: Demand) -> Bounds:
@@ -53,31 +64,39 @@ def bounds(network: Network, demand: Demand) -> Bounds:
     share = size * (count - 1) / count
     total = min(float(into.sum()), float(out.sum()))
     halves: float | None = None
-    cut: float | None = None
-    affordable = network.ports is None and (
-        network.npus <= CUTS_UP_TO or (network.shape is not None and network.npus <= SYMMETRIC_CUTS_UP_TO)
+    cut = trees = None
+    shared = network.ports is not None
+    affordable = network.npus <= (TREES_UP_TO if shared else CUTS_UP_TO) or (
+        network.shape is not None and network.npus <= SYMMETRIC_CUTS_UP_TO
     )
+    gather_cut = gather_optimum if shared else cut_by_flows
     with np.errstate(divide="ignore"):
         match demand.collective:
             case Collective.ALL_GATHER:
                 node = max(share / least_in, size / count / least_out, (count - 1) * size / total)
-                cut = gather_cut(network, demand) if affordable else None
+                cut = gather_cut(network, members, size) if affordable else None
             case Collective.REDUCE_SCATTER:
                 node = max(share / least_out, size / count / least_in, (count - 1) * size / total)
-                cut = gather_cut(network.reversed()[0], demand) if affordable else None
+                cut = gather_cut(network.reversed()[0], members, size) if affordable else None
             case Collective.ALL_REDUCE:
                 node = max(size / least_in, size / least_out, 2 * (count - 1) * size / total)
-                gather = gather_cut(network, demand) if affordable else share / least_in
-                scatter = gather_cut(network.reversed()[0], demand) if affordable else share / least_out
+                gather = gather_cut(network, members, size) if affordable else share / least_in
+                scatter = gather_cut(network.reversed()[0], members, size) if affordable else share / least_out
                 halves = gather + scatter
+                if affordable and (network.npus <= TREES_UP_TO or network.shape is not None):
+                    trees = all_reduce_optimum(network, members, size)
             case Collective.BROADCAST:
                 others = members[members != demand.root]
                 node = max(size / float(into[others].min()), size / float(out[demand.root]))
-                cut = size / least_flow(network, demand.root, others) if affordable else None
+                cut = size / least_flow(network, demand.root, others) if affordable and not shared else None
             case Collective.REDUCE:
                 others = members[members != demand.root]
                 node = max(size / float(out[others].min()), size / float(into[demand.root]))
-                cut = size / least_flow(network.reversed()[0], demand.root, others) if affordable else None
+                cut = (
+                    size / least_flow(network.reversed()[0], demand.root, others)
+                    if affordable and not network.ports
+                    else None
+                )
             case Collective.GATHER:
                 node = share / float(into[demand.root])
             case Collective.SCATTER:
@@ -88,7 +107,7 @@ def bounds(network: Network, demand: Demand) -> Bounds:
                     # A byte takes at least the link time of its quickest way; all links together have npus-wide time.
                     hops = distances(unweighted(network), 0.0, members)[:, members]
                     node = max(node, float(hops.sum()) * size / count / total)
-    return Bounds(node, cut, _latency(network, demand), halves)
+    return Bounds(node, cut, _latency(network, demand), halves, trees)
 
 
 def unweighted(network: Network) -> Network:
@@ -98,20 +117,20 @@ def unweighted(network: Network) -> Network:
 
 
 def _sums(network: Network, end: npt.NDArray[np.uint32]) -> Rates:
-    """Return what the links at each NPU can carry together; of links that take turns at a port, the fastest counts."""
+    """Return what the links at each NPU can carry together, at most what a port that all of them pass carries."""
     sums: Rates = np.zeros(network.npus)
+    np.add.at(sums, end, network.bandwidth)
     if network.ports is None:
-        np.add.at(sums, end, network.bandwidth)
         return sums
-    first, port = network.ports
-    users = np.bincount(port)
-    fastest: dict[tuple[int, int], float] = {}
+    ports = network.ports
+    over: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
     for link, node in enumerate(end.tolist()):
-        own = port[first[link] : first[link + 1]]
-        busiest = int(own[np.argmax(users[own])])
-        fastest[node, busiest] = max(fastest.get((node, busiest), 0.0), float(network.bandwidth[link]))
-    for (node, _), rate in fastest.items():
-        sums[node] += rate
+        for port in ports.port[ports.first[link] : ports.first[link + 1]].tolist():
+            over[node, port].append(float(network.bandwidth[link]))
+    degree = np.bincount(end, minlength=network.npus)
+    for (node, port), rates in over.items():
+        if len(rates) == degree[node]:
+            sums[node] = min(sums[node], sum(sorted(rates)[-int(ports.slots[port]) :]))
     return sums
 
 
@@ -141,14 +160,13 @@ def least_flow(network: Network, root: int, others: npt.NDArray[np.int64]) -> fl
     return min(float(maximum_flow(graph, root, int(v)).flow_value) for v in others) * unit
 
 
-def gather_cut(network: Network, demand: Demand) -> float:
+def cut_by_flows(network: Network, members: npt.NDArray[np.int64], size: float) -> float:
     """Return the largest, over sets S of NPUs that lack a member, of the bytes in S that must leave by what leaves it.
 
     Newton's iteration on the rate: a maximum flow from all members at this rate to one NPU either carries everything,
     or its minimum cut is a set that allows less (ForestColl, arXiv 2402.06787, section 4).
     """
-    members = np.array(demand.group)
-    each = demand.size / len(members)
+    each = size / len(members)
     into = _sums(network, network.destination)
     rate = float(into[members].min()) / (len(members) - 1)
     sinks = members[:1] if network.shape is not None and len(members) == network.npus else members

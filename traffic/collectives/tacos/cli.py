@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +13,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from topologies import state as states
 from topologies.errors import UsageError
+from traffic.collectives.tacos import running as on_fabric
 from traffic.collectives.tacos.baselines import BASELINES, neighbours_only
 from traffic.collectives.tacos.bounds import bounds
-from traffic.collectives.tacos.files import load, save
+from traffic.collectives.tacos.chakra import write_chakra
+from traffic.collectives.tacos.files import load, save, write
 from traffic.collectives.tacos.msccl import msccl
 from traffic.collectives.tacos.naming import network_of
 from traffic.collectives.tacos.picture import draw
@@ -23,9 +27,7 @@ from traffic.collectives.tacos.schedule import Collective, Schedule, demand
 from traffic.collectives.tacos.synthesis import ENGINES, synthesise
 from traffic.collectives.tacos.verify import verify as check
 
-schedule_app = typer.Typer(
-    help="Synthesise, verify, show, export and compare schedules of collectives.", no_args_is_help=True
-)
+schedule_app = typer.Typer()
 
 NetworkName = Annotated[
     str,
@@ -84,22 +86,63 @@ def show(
     _print(summary(schedule), as_json)
 
 
+class Form(str, Enum):
+    """What a schedule can be written as."""
+
+    JSON = "json"
+    NPZ = "npz"
+    MSCCL = "msccl"
+    CHAKRA = "chakra"
+
+
+SUFFIXES = {".json": Form.JSON, ".npz": Form.NPZ, ".xml": Form.MSCCL, ".et": Form.CHAKRA}
+
+
 @schedule_app.command("export")
 def export(
     file: ScheduleFile,
-    output: Annotated[Path, typer.Argument(help="Where to write it: .xml (MSCCL), .json or .npz.")],
+    output: Annotated[Path, typer.Argument(help="Where to write it; Chakra: the beginning of NAME.<npu>.et.")],
+    form: Annotated[Form | None, typer.Option("--format", help="Else by suffix: .json, .npz, .xml, .et.")] = None,
     minimum: Annotated[int, typer.Option(help="MSCCL: bytes from which it is used.")] = 0,
     maximum: Annotated[int, typer.Option(help="MSCCL: bytes up to which it is used, 0: any.")] = 0,
 ) -> None:
     """Write a schedule in another form."""
+    chosen = form or SUFFIXES.get(output.suffix)
+    if chosen is None:
+        raise UsageError(f"say the --format, or end in {', '.join(SUFFIXES)}", file=output)
     schedule = load(file)
-    match output.suffix:
-        case ".xml":
-            output.write_text(msccl(schedule, minimum=minimum, maximum=maximum))
-        case ".json" | ".npz":
-            save(schedule, output)
-        case _:
-            raise UsageError("writes .xml (MSCCL), .json or .npz", file=output)
+    match chosen:
+        case Form.MSCCL:
+            write(output, msccl(schedule, minimum=minimum, maximum=maximum))
+        case Form.CHAKRA:
+            files = write_chakra(schedule, output.with_suffix("") if output.suffix == ".et" else output)
+            typer.echo(f"{files[0]} .. {files[-1].name}")
+        case Form.JSON | Form.NPZ:
+            save(schedule, output if output.suffix == f".{chosen.value}" else Path(f"{output}.{chosen.value}"))
+
+
+@schedule_app.command("run")
+def run(
+    file: ScheduleFile,
+    values: Annotated[int, typer.Option(min=1, help="Length of each host's tensor, in float32.")] = 250_000,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs; one more, which is not counted, goes before.")] = 5,
+    ring: Annotated[bool, typer.Option("--ring", help="Run the ring over the same hosts beside it.")] = False,
+    state: Annotated[Path | None, typer.Option(help="State file of the running fabric.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a schedule on the running fabric with real tensors, check the sums, print measured and predicted time."""
+    schedule, running = load(file), states.load(state)
+    measured = [on_fabric.run(running, schedule, values, rounds=rounds)]
+    if ring:
+        hosts = [running.fabric.hosts[npu].name for npu in schedule.demand.group]
+        measured.append(on_fabric.run(running, "ring", values, hosts=hosts, rounds=rounds))
+    if as_json:
+        typer.echo(json.dumps([one.as_dict() for one in measured]))
+        return
+    for one in measured:
+        low, high = min(one.seconds) * 1e3, max(one.seconds) * 1e3
+        predicted = "" if one.predicted is None else f", predicted {one.predicted * 1e3:,.1f} ms"
+        typer.echo(f"{one.collective}: {one.median * 1e3:,.1f} ms ({low:,.1f} to {high:,.1f}){predicted}; sums right")
 
 
 @schedule_app.command("compare")
@@ -165,6 +208,7 @@ def summary(schedule: Schedule) -> dict[str, Any]:
         "cut_bound_us": None if limits.cut is None else limits.cut * 1e6,
         "latency_bound_us": limits.latency * 1e6,
         "scatter_gather_bound_us": None if limits.halves is None else limits.halves * 1e6,
+        "tree_bound_us": None if limits.trees is None else limits.trees * 1e6,
         "of_bound": limits.best / schedule.seconds if schedule.seconds else 1.0,
     }
 

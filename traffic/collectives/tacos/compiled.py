@@ -22,18 +22,28 @@ MATCH = "".join(
         const uint32_t *destination, const uint32_t *first_in, const uint32_t *first_out, const uint32_t *out_link,
         const int64_t *duration, const uint32_t *lane_of, uint32_t lanes, const int64_t *lane_duration,
         const uint32_t *chunk_owner, const uint64_t *wanted, const uint32_t *log_capacity, int rule, uint64_t seed,
-        uint32_t threads);
+        const uint32_t *first_port, const uint32_t *port, uint32_t ports, const uint32_t *slots);
     uint32_t engine_step_{width}(void *e, uint32_t *chunk, uint32_t *link, int64_t *now, int *done);
     uint64_t engine_run_{width}(void *e, uint64_t capacity, uint32_t *chunk, uint32_t *link, int64_t *start);
-    uint64_t engine_missing_{width}(void *e);
     void engine_free_{width}(void *e);
+    """
+    for width in ("narrow", "wide")
+)
+EVEN = "".join(
+    f"""
+    void *even_new_{width}(uint32_t npus, uint32_t links, uint32_t chunks, const uint32_t *source,
+        const uint32_t *first_in, const uint32_t *owner, const uint64_t *wanted, uint64_t seed, uint32_t threads);
+    uint32_t even_step_{width}(void *e, uint32_t *chunk, uint32_t *link);
+    uint64_t even_run_{width}(void *e, int64_t duration, uint64_t capacity, uint32_t *chunk, uint32_t *link,
+        int64_t *start);
+    void even_free_{width}(void *e);
     """
     for width in ("narrow", "wide")
 )
 VERIFY = """
     void *verifier_new(uint32_t npus, uint32_t links, uint32_t chunks, uint32_t ports, const uint32_t *source,
         const uint32_t *destination, const uint32_t *first_in, const uint32_t *in_link, const uint32_t *first_port,
-        const uint32_t *port, const int64_t *duration, int sums, uint64_t seed);
+        const uint32_t *port, const uint32_t *first_slot, const int64_t *duration, int sums, uint64_t seed);
     void verifier_free(void *v);
     void verifier_hold(void *v, uint64_t count, const uint32_t *npu, const uint32_t *chunk);
     int verifier_play(void *v, uint64_t count, const uint32_t *chunk, const uint32_t *link, const int64_t *start,
@@ -46,13 +56,13 @@ VERIFY = """
 PLAY = """
     uint64_t play(uint64_t jobs, uint32_t links, uint32_t ports, const uint32_t *link, const int64_t *duration,
         const uint64_t *first_next, const uint64_t *next, uint32_t *waits, const int64_t *priority,
-        const uint32_t *first_port, const uint32_t *port, int64_t *start);
+        const uint32_t *first_port, const uint32_t *port, const uint32_t *slots, int64_t *start);
 """
 ROUTE = """
     int64_t route(uint32_t npus, uint32_t links, const uint32_t *first_out, const uint32_t *out_link,
         const uint32_t *destination, const int64_t *duration, const uint32_t *first_port, const uint32_t *port,
-        uint32_t ports, uint64_t requests, const uint32_t *from, const uint64_t *first_to, const uint32_t *to,
-        uint64_t capacity, uint64_t *request, uint32_t *link, int64_t *start);
+        uint32_t ports, const uint32_t *slots, uint64_t requests, const uint32_t *from, const uint64_t *first_to,
+        const uint32_t *to, uint64_t capacity, uint64_t *request, uint32_t *link, int64_t *start);
 """
 SYMMETRIC = """
     int64_t symmetric(uint32_t npus, uint32_t parts, uint32_t machines, uint32_t classes, const uint32_t *first_class,
@@ -62,6 +72,7 @@ SYMMETRIC = """
 TREES = """
     double trees(uint32_t npus, uint32_t links, const uint32_t *source, const uint32_t *destination,
         const uint32_t *first_in, const uint32_t *first_out, const uint32_t *out_link, const double *cost,
+        const uint32_t *first_port, const uint32_t *port, uint32_t ports, const double *share,
         const uint8_t *member, uint32_t chunks, uint32_t sweeps, int sides, const uint32_t *roots, uint32_t root_count,
         double depth_cost, uint64_t seed, uint32_t *root, uint32_t *up, uint32_t *down);
 """
@@ -77,6 +88,11 @@ def _load(declarations: str, *names: str) -> tuple[cffi.FFI, Any]:
 def match() -> tuple[cffi.FFI, Any]:
     """Return the general All-Gather engine."""
     return _load(MATCH, "match.c", "match_wide.c")
+
+
+def even() -> tuple[cffi.FFI, Any]:
+    """Return the All-Gather engine for links that all take equally long."""
+    return _load(EVEN, "even.c", "even_wide.c")
 
 
 def verifier() -> tuple[cffi.FFI, Any]:

@@ -12,25 +12,36 @@ from zipfile import BadZipFile
 import numpy as np
 
 from topologies.errors import UsageError
-from traffic.collectives.tacos.network import Network
+from traffic.collectives.tacos.network import Network, Ports
 from traffic.collectives.tacos.schedule import Collective, Demand, Schedule
 
 FORMAT, VERSION = "gradlane-schedule", 1
 COLUMNS = ("chunk", "link", "start", "end", "reduces")
+PATH = "path"
+"""A column that need not be there."""
 
 
 def save(schedule: Schedule, file: Path) -> None:
     """Write a schedule, as .npz if the file is called so, else as JSON. Raises UsageError where that fails."""
     about = _about(schedule)
-    columns = {name: getattr(schedule, name) for name in COLUMNS}
-    try:
-        if file.suffix == ".npz":
+    names = COLUMNS if schedule.path is None else (*COLUMNS, PATH)
+    columns = {name: getattr(schedule, name) for name in names}
+    if file.suffix == ".npz":
+        try:
             np.savez_compressed(file, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **columns)
-        else:
-            rows = zip(*(columns[name].tolist() for name in COLUMNS), strict=True)
-            lines = ",\n  ".join(json.dumps(row) for row in rows)
-            head = json.dumps({**about, "columns": COLUMNS})
-            file.write_text(f'{head[:-1]}, "sends": [\n  {lines}\n]}}\n')
+        except OSError as error:
+            raise UsageError(f"cannot write: {error.strerror or error}", file=file) from None
+        return
+    rows = zip(*(columns[name].tolist() for name in names), strict=True)
+    lines = ",\n  ".join(json.dumps(row) for row in rows)
+    head = json.dumps({**about, "columns": names})
+    write(file, f'{head[:-1]}, "sends": [\n  {lines}\n]}}\n')
+
+
+def write(file: Path, text: str) -> None:
+    """Write a text. Raises UsageError where that fails."""
+    try:
+        file.write_text(text)
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror or error}", file=file) from None
 
@@ -41,11 +52,13 @@ def load(file: Path) -> Schedule:
         if file.suffix == ".npz":
             with np.load(file) as archive:
                 about = json.loads(archive["about"].tobytes())
-                return _schedule(about, {name: archive[name] for name in COLUMNS})
+                names = [*COLUMNS, *({PATH} & set(archive.files))]
+                return _schedule(about, {name: archive[name] for name in names})
         about = json.loads(file.read_text())
         rows = about["sends"]
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS)
-        return _schedule(about, dict(zip(COLUMNS, columns, strict=True)))
+        names = [*COLUMNS, *([PATH] if PATH in about.get("columns", ()) else [])]
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+        return _schedule(about, dict(zip(names, columns, strict=True)))
     except (OSError, BadZipFile) as error:
         raise UsageError(f"cannot read: {error}", file=file) from None
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -69,7 +82,9 @@ def _about(schedule: Schedule) -> dict[str, Any]:
             "npus": network.npus,
             "shape": network.shape,
             "links": [list(row) for row in zip(*(column.tolist() for column in columns), strict=True)],
-            "ports": None if network.ports is None else [part.tolist() for part in network.ports],
+            "ports": {name: part.tolist() for name, part in vars(network.ports).items()} if network.ports else None,
+            "ways": network.ways,
+            "paths": None if network.paths is None else network.paths.tolist(),
         },
     }
 
@@ -87,7 +102,11 @@ def _schedule(about: dict[str, Any], columns: dict[str, Any]) -> Schedule:
         np.array(latency, np.float64),
         np.array(bandwidth, np.float64),
         tuple(described["shape"]) if described["shape"] else None,
-        tuple(np.array(part, np.uint32) for part in described["ports"]) if described["ports"] else None,  # type: ignore[arg-type]
+        Ports(**{name: np.array(part, np.uint32) for name, part in described["ports"].items()})
+        if described["ports"]
+        else None,
+        tuple(described["ways"]) if described["ways"] else None,
+        None if described["paths"] is None else np.array(described["paths"], np.uint32),
     )
     demand = Demand(
         Collective(about["collective"]), tuple(about["group"]), float(about["size"]), about["chunks"], about["root"]
@@ -101,4 +120,5 @@ def _schedule(about: dict[str, Any], columns: dict[str, Any]) -> Schedule:
         np.array(columns["start"], np.int64),
         np.array(columns["end"], np.int64),
         np.array(columns["reduces"], np.bool_),
+        np.array(columns[PATH], np.uint32) if PATH in columns else None,
     )

@@ -8,11 +8,8 @@
  * destination has claimed, it has claimed for ever. Times are integer ticks; a link is busy from start to end of a
  * send. Completions wait in one FIFO per distinct link time: equal times complete in the order they were started.
  *
- * At one instant every decision depends only on the logs as they then are and on the destination's own claims, so
- * destinations are split over threads when many links are ready at once. The result does not depend on the split.
+ * Where all links take equally long, even.c does the same in a quarter of the time.
  */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -26,7 +23,7 @@ typedef uint16_t chunk_t;              /* up to 65,536 chunks: halves the logs, 
 #define NAME(x) x##_narrow
 #endif
 
-enum { THREADS_MAX = 16, PARALLEL_FROM = 8192, AHEAD = 8, NONE = 0 };
+enum { AHEAD = 8 };
 
 enum rule {                            /* what a slow link does with a chunk that a faster neighbour could bring */
     RULE_GREEDY = 0,                   /* takes it */
@@ -38,10 +35,13 @@ struct flight { uint32_t link; chunk_t chunk; };
 struct lane { int64_t duration; uint32_t head, count, capacity; struct flight *flights; int64_t *ends; };
 
 struct engine {
-    uint32_t npus, links, chunks, words, lanes, threads;
+    uint32_t npus, links, chunks, words, lanes;
     enum rule rule;
     const uint32_t *source, *destination, *first_in, *first_out, *out_link;
     const int64_t *duration;
+    const uint32_t *first_port, *port, *slots; /* what a link occupies while it sends; first_port NULL: nothing */
+    uint32_t ports, *taken;            /* per port: links that occupy it */
+    uint32_t *first_user, *user;       /* links that want port p: user[first_user[p] .. first_user[p + 1]) */
     uint32_t *lane_of;
     const uint64_t *wanted;            /* npus x words: what an NPU may receive; NULL: everything */
     chunk_t **log;                     /* per NPU, in order of arrival */
@@ -57,12 +57,7 @@ struct engine {
     int64_t *choice;                   /* per ready link: chunk, or -1 */
     uint64_t seed, instant;
     int64_t now;
-    uint64_t sent, flying;
-    /* worker threads */
-    pthread_t worker[THREADS_MAX];
-    pthread_barrier_t begin, end;
-    bool stop;
-    uint32_t split[THREADS_MAX + 1];
+    uint64_t flying;
 };
 
 static inline uint64_t mix(uint64_t z)
@@ -167,18 +162,37 @@ static void decide(struct engine *e, uint32_t low, uint32_t high)
     }
 }
 
-struct start { struct engine *engine; uint32_t index; };
-
-static void *work(void *argument)
+/* Whether the links' ports have a slot for it; takes them, or gives them back. */
+static bool ports_free(const struct engine *e, uint32_t link)
 {
-    struct start start = *(struct start *)argument;
-    free(argument);
-    struct engine *e = start.engine;
-    for (;;) {
-        pthread_barrier_wait(&e->begin);
-        if (e->stop) return NULL;
-        decide(e, e->split[start.index], e->split[start.index + 1]);
-        pthread_barrier_wait(&e->end);
+    for (uint32_t i = e->first_port[link]; i < e->first_port[link + 1]; i++)
+        if (e->taken[e->port[i]] >= e->slots[e->port[i]]) return false;
+    return true;
+}
+
+static void occupy(struct engine *e, uint32_t link)
+{
+    for (uint32_t i = e->first_port[link]; i < e->first_port[link + 1]; i++) e->taken[e->port[i]]++;
+}
+
+/* The same where links share ports: one after the other, faster ones first, since what one takes another lacks. */
+static void decide_with_ports(struct engine *e, uint32_t ready)
+{
+    uint64_t random = mix(e->seed ^ e->instant * 0x9e3779b97f4a7c15u);
+    for (uint32_t i = 0; i + 1 < ready; i++) {
+        random = mix(random + i);
+        uint32_t pick = i + (uint32_t)(((random & 0xffffffff) * (ready - i)) >> 32), link = e->sorted[pick];
+        e->sorted[pick] = e->sorted[i];
+        e->sorted[i] = link;
+    }
+    uint32_t at = 0;
+    for (uint32_t lane = 0; lane < e->lanes; lane++)  /* lanes are numbered by duration */
+        for (uint32_t i = 0; i < ready; i++)
+            if (e->lane_of[e->sorted[i]] == lane) e->ready[at++] = e->sorted[i];
+    memcpy(e->sorted, e->ready, ready * sizeof *e->sorted);
+    for (uint32_t i = 0; i < ready; i++) {
+        e->choice[i] = ports_free(e, e->sorted[i]) ? choose(e, e->sorted[i]) : -1;
+        if (e->choice[i] >= 0) occupy(e, e->sorted[i]);
     }
 }
 
@@ -187,6 +201,16 @@ static void list(struct engine *e, uint32_t link)
     if (!e->listed[link] && !e->busy[link]) {
         e->listed[link] = 1;
         e->ready[e->ready_count++] = link;
+    }
+}
+
+/* The link has sent: whoever wants its ports may have them. */
+static void release(struct engine *e, uint32_t link)
+{
+    for (uint32_t i = e->first_port[link]; i < e->first_port[link + 1]; i++) {
+        uint32_t port = e->port[i];
+        e->taken[port]--;
+        for (uint32_t u = e->first_user[port]; u < e->first_user[port + 1]; u++) list(e, e->user[u]);
     }
 }
 
@@ -231,17 +255,10 @@ static void sort_ready(struct engine *e)
 void NAME(engine_free)(struct engine *e)
 {
     if (!e) return;
-    if (e->threads > 1) {
-        e->stop = true;
-        pthread_barrier_wait(&e->begin);
-        for (uint32_t i = 1; i < e->threads; i++) pthread_join(e->worker[i], NULL);
-        pthread_barrier_destroy(&e->begin);
-        pthread_barrier_destroy(&e->end);
-    }
     for (uint32_t n = 0; e->log && n < e->npus; n++) free(e->log[n]);
     for (uint32_t i = 0; e->lane && i < e->lanes; i++) { free(e->lane[i].flights); free(e->lane[i].ends); }
     free(e->log); free(e->held); free(e->claimed); free(e->pointer); free(e->busy); free(e->listed);
-    free(e->grew); free(e->grown);
+    free(e->grew); free(e->grown); free(e->taken); free(e->first_user); free(e->user);
     free(e->lane); free(e->lane_of); free(e->ready); free(e->sorted); free(e->choice); free(e);
 }
 
@@ -250,7 +267,8 @@ struct engine *NAME(engine_new)(uint32_t npus, uint32_t links, uint32_t chunks, 
                           const uint32_t *first_in, const uint32_t *first_out, const uint32_t *out_link,
                           const int64_t *duration, const uint32_t *lane_of, uint32_t lanes, const int64_t *lane_duration,
                           const uint32_t *chunk_owner, const uint64_t *wanted, const uint32_t *log_capacity, int rule,
-                          uint64_t seed, uint32_t threads)
+                          uint64_t seed, const uint32_t *first_port, const uint32_t *port, uint32_t ports,
+                          const uint32_t *slots)
 {
     struct engine *e = calloc(1, sizeof *e);
     if (!e) return NULL;
@@ -258,6 +276,7 @@ struct engine *NAME(engine_new)(uint32_t npus, uint32_t links, uint32_t chunks, 
     e->rule = (enum rule)rule; e->seed = mix(seed + 0x9e3779b97f4a7c15u); e->wanted = wanted;
     e->source = source; e->destination = destination; e->first_in = first_in; e->first_out = first_out;
     e->out_link = out_link; e->duration = duration;
+    e->first_port = first_port; e->port = port; e->ports = ports; e->slots = slots;
     e->log = calloc(npus, sizeof *e->log);
     e->held = calloc(npus, sizeof *e->held);
     e->claimed = calloc((size_t)npus * e->words, sizeof *e->claimed);
@@ -273,6 +292,16 @@ struct engine *NAME(engine_new)(uint32_t npus, uint32_t links, uint32_t chunks, 
     e->choice = malloc((links + 1) * sizeof *e->choice);
     bool whole = e->log && e->held && e->claimed && e->pointer && e->busy && e->listed && e->grew && e->grown && e->lane && e->lane_of && e->ready &&
                  e->sorted && e->choice;
+    if (whole && first_port) {
+        e->taken = calloc((size_t)ports + 1, sizeof *e->taken);
+        e->first_user = calloc((size_t)ports + 2, sizeof *e->first_user);
+        e->user = malloc(((size_t)first_port[links] + 1) * sizeof *e->user);
+        whole = e->taken && e->first_user && e->user;
+        for (uint32_t i = 0; whole && i < first_port[links]; i++) e->first_user[port[i] + 2]++;
+        for (uint32_t p = 0; whole && p < ports; p++) e->first_user[p + 2] += e->first_user[p + 1];
+        for (uint32_t l = 0; whole && l < links; l++)
+            for (uint32_t i = first_port[l]; i < first_port[l + 1]; i++) e->user[e->first_user[port[i] + 1]++] = l;
+    }
     for (uint32_t i = 0; whole && i < lanes; i++) e->lane[i].duration = lane_duration[i];
     for (uint32_t i = 0; whole && i < links; i++) { e->lane_of[i] = lane_of[i]; e->lane[lane_of[i]].capacity++; }
     for (uint32_t i = 0; whole && i < lanes; i++) {
@@ -288,18 +317,6 @@ struct engine *NAME(engine_new)(uint32_t npus, uint32_t links, uint32_t chunks, 
         e->claimed[(size_t)owner * e->words + (c >> 6)] |= 1ull << (c & 63);
     }
     for (uint32_t link = 0; link < links; link++) list(e, link);
-    if (threads > THREADS_MAX) threads = THREADS_MAX;
-    e->threads = 1;
-    if (threads > 1 && links >= PARALLEL_FROM) {
-        pthread_barrier_init(&e->begin, NULL, threads);
-        pthread_barrier_init(&e->end, NULL, threads);
-        e->threads = threads;
-        for (uint32_t i = 1; i < threads; i++) {
-            struct start *start = malloc(sizeof *start);
-            *start = (struct start){ e, i };
-            pthread_create(&e->worker[i], NULL, work, start);
-        }
-    }
     return e;
 }
 
@@ -311,18 +328,8 @@ uint32_t NAME(engine_step)(struct engine *e, uint32_t *chunk, uint32_t *link, in
     sort_ready(e);
     uint32_t ready = e->ready_count, count = 0;
     e->instant++;
-    if (e->threads > 1 && ready >= PARALLEL_FROM) {
-        for (uint32_t i = 0; i <= e->threads; i++) {
-            uint32_t at = (uint32_t)((uint64_t)ready * i / e->threads);
-            while (at > 0 && at < ready && e->destination[e->sorted[at]] == e->destination[e->sorted[at - 1]]) at++;
-            e->split[i] = at;
-        }
-        pthread_barrier_wait(&e->begin);
-        decide(e, e->split[0], e->split[1]);
-        pthread_barrier_wait(&e->end);
-    } else {
-        decide(e, 0, ready);
-    }
+    if (e->first_port) decide_with_ports(e, ready);
+    else decide(e, 0, ready);
     e->ready_count = 0;
     for (uint32_t i = 0; i < ready; i++) {
         if (e->choice[i] < 0) continue;
@@ -336,7 +343,6 @@ uint32_t NAME(engine_step)(struct engine *e, uint32_t *chunk, uint32_t *link, in
         chunk[count] = (uint32_t)e->choice[i];
         link[count++] = l;
     }
-    e->sent += count;
     e->flying += count;
     if (e->flying == 0) { *done = 1; return count; }
     int64_t next = INT64_MAX;
@@ -354,24 +360,13 @@ uint32_t NAME(engine_step)(struct engine *e, uint32_t *chunk, uint32_t *link, in
             e->log[to][e->held[to]++] = flight.chunk;
             e->busy[flight.link] = 0;
             list(e, flight.link);
+            if (e->first_port) release(e, flight.link);
             note_growth(e, to);
         }
     }
     wake_all(e);
     *done = 0;
     return count;
-}
-
-uint64_t NAME(engine_missing)(const struct engine *e) /* chunks wanted and never received */
-{
-    uint64_t missing = 0;
-    for (uint32_t n = 0; n < e->npus; n++)
-        for (uint32_t w = 0; w < e->words; w++) {
-            uint64_t want = e->wanted ? e->wanted[(size_t)n * e->words + w]
-                                      : (w + 1 == e->words && e->chunks % 64 ? (1ull << e->chunks % 64) - 1 : ~0ull);
-            missing += (uint64_t)__builtin_popcountll(want & ~e->claimed[(size_t)n * e->words + w]);
-        }
-    return missing;
 }
 
 /* Run to the end, at most `capacity` sends into the arrays. Returns the number of sends, or capacity + 1 if more. */

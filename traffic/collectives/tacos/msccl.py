@@ -1,16 +1,21 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules as MSCCL XML: one thread block per link end, steps in the order of the schedule."""
+"""Schedules as MSCCL XML: one thread block per link end, steps in the order of the schedule.
+
+The runtime takes so much: BLOCKS of a channel of a GPU, STEPS of a block.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
 from topologies.errors import UsageError
+from traffic.collectives.tacos.network import Network
 from traffic.collectives.tacos.schedule import Collective, Schedule
 
+BLOCKS, STEPS = 32, 256
 COLLECTIVES = {
     Collective.ALL_GATHER: "allgather",
     Collective.ALL_REDUCE: "allreduce",
@@ -20,12 +25,13 @@ COLLECTIVES = {
 
 @dataclass
 class _Block:
-    """A thread block: sends to one peer, or receives from one."""
+    """A thread block: sends over one link, or receives from one."""
 
     gpu: int
     number: int
     send: int
     receive: int
+    channel: int
     steps: list[dict[str, str]] = field(default_factory=list)
 
 
@@ -40,17 +46,19 @@ def msccl(schedule: Schedule, *, minimum: int = 0, maximum: int = 0) -> str:
         raise UsageError(f"MSCCL XML knows {', '.join(c.value for c in COLLECTIVES)}, not {demand.collective.value}")
     if demand.group != tuple(range(network.npus)):
         raise UsageError("MSCCL XML is for all NPUs, not for a process group")
-    blocks: dict[tuple[int, str, int], _Block] = {}
+    blocks: dict[tuple[str, int], _Block] = {}
+    channel = channels(network)
     per_gpu: defaultdict[int, list[_Block]] = defaultdict(list)
     made: defaultdict[tuple[int, int], list[tuple[_Block, int]]] = defaultdict(list)
     read: defaultdict[tuple[int, int], list[tuple[_Block, int]]] = defaultdict(list)
 
-    def block(gpu: int, side: str, peer: int) -> _Block:
-        if (gpu, side, peer) not in blocks:
-            send, receive = (peer, -1) if side == "s" else (-1, peer)
-            blocks[gpu, side, peer] = _Block(gpu, len(per_gpu[gpu]), send, receive)
-            per_gpu[gpu].append(blocks[gpu, side, peer])
-        return blocks[gpu, side, peer]
+    def block(side: str, link: int) -> _Block:
+        if (side, link) not in blocks:
+            a, b = int(network.source[link]), int(network.destination[link])
+            gpu, send, receive = (a, b, -1) if side == "s" else (b, -1, a)
+            blocks[side, link] = _Block(gpu, len(per_gpu[gpu]), send, receive, channel[link])
+            per_gpu[gpu].append(blocks[side, link])
+        return blocks[side, link]
 
     def step(into: _Block, kind: str, chunk: int, needs: list[tuple[_Block, int]]) -> int:
         latest: dict[int, tuple[_Block, int]] = {}
@@ -71,20 +79,25 @@ def msccl(schedule: Schedule, *, minimum: int = 0, maximum: int = 0) -> str:
     ]
     source, destination = schedule.source.tolist(), schedule.destination.tolist()
     for _, begins, i in sorted(moments):
-        chunk, a, b = int(schedule.chunk[i]), source[i], destination[i]
+        chunk, link, a, b = int(schedule.chunk[i]), int(schedule.link[i]), source[i], destination[i]
         if begins:
-            into = block(a, "s", b)
+            into = block("s", link)
             read[a, chunk].append((into, step(into, "s", chunk, made[a, chunk])))
         else:
-            into = block(b, "r", a)
+            into = block("r", link)
             kind = "rrc" if schedule.reduces[i] else "r"
             made[b, chunk] = [(into, step(into, kind, chunk, made[b, chunk] + read[b, chunk]))]
             read[b, chunk] = []
+    if (longest := max(len(one.steps) for one in blocks.values())) > STEPS:
+        raise UsageError(f"MSCCL runs {STEPS} steps of a link, and this schedule has {longest}: use fewer chunks")
+    busiest, most = Counter((one.gpu, one.channel) for one in blocks.values()).most_common(1)[0]
+    if most > BLOCKS:
+        raise UsageError(f"MSCCL runs {BLOCKS} blocks on a GPU, and {busiest[0]} would have {most}: one a link's end")
     root = ElementTree.Element(
         "algo",
         name=f"gradlane_{network.name}",
         proto="Simple",
-        nchannels="1",
+        nchannels=str(max(channel) + 1),
         nchunksperloop=str(demand.chunks),
         ngpus=str(network.npus),
         coll=COLLECTIVES[demand.collective],
@@ -108,7 +121,7 @@ def msccl(schedule: Schedule, *, minimum: int = 0, maximum: int = 0) -> str:
                 id=str(made_block.number),
                 send=str(made_block.send),
                 recv=str(made_block.receive),
-                chan="0",
+                chan=str(made_block.channel),
             )
             buffer = "o" if demand.collective is Collective.ALL_GATHER else "i"
             for number, values in enumerate(made_block.steps):
@@ -116,6 +129,16 @@ def msccl(schedule: Schedule, *, minimum: int = 0, maximum: int = 0) -> str:
                 ElementTree.SubElement(element, "step", {"s": str(number), **names})
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def channels(network: Network) -> list[int]:
+    """Return for each link how many others before it join the same two NPUs: a block's peer is unique in a channel."""
+    seen: Counter[tuple[int, int]] = Counter()
+    numbers = []
+    for pair in zip(network.source.tolist(), network.destination.tolist(), strict=True):
+        numbers.append(seen[pair])
+        seen[pair] += 1
+    return numbers
 
 
 def _append(into: _Block, kind: str, chunk: int, other: _Block | None, at: int) -> int:

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,11 +15,13 @@ import numpy as np
 import topologies
 from topologies.errors import UsageError
 from topologies.model import Fabric
+from topologies.routes import next_hops
 from traffic.collectives.tacos.network import (
     GIB,
     Dimension,
     Index,
     Network,
+    Ports,
     from_arrays,
     from_csv,
     hypercube,
@@ -25,9 +29,14 @@ from traffic.collectives.tacos.network import (
     product_of,
     torus,
 )
+from traffic.wire import FRAME_OVERHEAD, GRADIENT_BYTES, IPV4_VALUES
 
 SHAPE = re.compile(r"(mesh|torus|hypercube):(\d+(?:x\d+)*)(?:@([\d.]+))?")
 AXIS = re.compile(r"(ring|full|switch|line):(\d+)(?:@([\d.]+))?(?:/(\d+))?")
+FRAME_BYTES = FRAME_OVERHEAD[4] + GRADIENT_BYTES + 4 * IPV4_VALUES
+"""Of a full packet."""
+LEAST_PACKETS = 8
+"""Of a chunk: chunks are of whole packets, and each is a message with an answer."""
 DEFAULT_GIB = 50.0
 DEFAULT_RATE = 1e9 / 8
 """Bytes/s of a fabric's link that has no rate of its own."""
@@ -67,41 +76,63 @@ def network_of(text: str, latency: float = 0.5e-6) -> Network:
 
 
 def from_fabric(fabric: Fabric) -> Network:
-    """Return a fabric's hosts as NPUs: a link for every two whose way leads past no other host's switch.
+    """Return a fabric's hosts as NPUs: a link for every way between two that leads past no other host's switch.
 
     Hosts are numbered as in the fabric. A link is as fast as the slowest cable on its way and as late as all of them
-    together. Cables that could not carry all the links over them at once are ports, which links occupy in turn;
-    several equally short ways are dealt out in turn to the pairs.
+    together, packets of full length stored and forwarded. Cables that could not carry at once all the links over them
+    are ports, with as many slots as fastest links they carry. Of several shortest ways each is a link, kept to by the
+    number that the controller gives it.
     """
     import networkx  # here, since it takes a third of a second
 
     graph = fabric.graph()
     homes = {host.switch for host in fabric.hosts}
-    rows: list[tuple[int, int, float, float, list[tuple[str, str]]]] = []
-    for i, a in enumerate(fabric.hosts):
-        for j, b in enumerate(fabric.hosts):
+    begins = next_hops(fabric)
+    rows: list[tuple[int, int, float, float]] = []
+    ways: list[tuple[str, ...]] = []
+    paths: list[int] = []
+    for j, b in enumerate(fabric.hosts):
+        for i, a in enumerate(fabric.hosts):
             if i == j:
                 continue
-            ways = sorted(networkx.all_shortest_paths(graph, a.name, b.name))
-            ways = [way for way in ways if not homes.intersection(way[2:-2])]
-            if not ways:
-                continue
-            way = ways[(i + j) % len(ways)]
-            hops = list(pairwise(way))
-            rates = [(fabric.link(x, y).rate_from(x) or 8 * DEFAULT_RATE) / 8 for x, y in hops]
-            rows.append((i, j, sum(fabric.link(x, y).delay_ns for x, y in hops) * 1e-9, min(rates), hops))
-    rows.sort(key=lambda row: (row[1], row[0]))
-    load: dict[tuple[str, str], float] = {}
-    for *_, rate, hops in rows:
-        for hop in hops:
-            load[hop] = load.get(hop, 0.0) + rate
-    narrow = [hop for hop in load if load[hop] > (fabric.link(*hop).rate_from(hop[0]) or 8 * DEFAULT_RATE) / 8 * 1.001]
-    number = {hop: len(rows) + i for i, hop in enumerate(narrow)}
-    occupied = [[link, *(number[hop] for hop in row[4] if hop in number)] for link, row in enumerate(rows)]
-    network = from_arrays(fabric.name, len(fabric.hosts), *zip(*(row[:4] for row in rows), strict=True))
-    if not narrow:
-        return network
-    first: Index = np.cumsum([0, *map(len, occupied)]).astype(np.uint32)
-    ports = first, np.concatenate(occupied).astype(np.uint32)
-    columns = (network.source, network.destination, network.latency, network.bandwidth)
-    return Network(network.name, network.npus, *columns, ports=ports)
+            for way in sorted(networkx.all_shortest_paths(graph, a.name, b.name)):
+                if homes.intersection(way[2:-2]):
+                    continue
+                hops = list(pairwise(way))
+                # Switches store and forward: the last packet waits for itself on every cable but the slowest.
+                frames = sorted(FRAME_BYTES / _rate(fabric, hop) for hop in hops)
+                wait = sum(fabric.link(x, y).delay_ns for x, y in hops) * 1e-9 + sum(frames[:-1])
+                rows.append((i, j, wait, min(_rate(fabric, hop) for hop in hops)))
+                choices = begins[way[1]][b.name]
+                number = choices.index(fabric.port_of(way[1], way[2])) + 1
+                paths.append(number if len(choices) > 1 else 0)
+                ways.append(tuple(way))
+    network = from_arrays(fabric.name, len(fabric.hosts), *zip(*rows, strict=True))  # which is in this order
+    over: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for link, way in enumerate(ways):
+        for hop in pairwise(way):
+            over[hop].append(link)
+    slots = [1] * network.links
+    occupied = [[link] for link in range(network.links)]
+    for hop, links in over.items():
+        fastest, own = max(rows[link][3] for link in links), _rate(fabric, hop)
+        if sum(rows[link][3] for link in links) > own * 1.001:
+            for link in links:
+                occupied[link].append(len(slots))
+            slots.append(max(1, int(own / fastest * 1.001)))
+    ports = None
+    if len(slots) > network.links:
+        first: Index = np.cumsum([0, *map(len, occupied)]).astype(np.uint32)
+        ports = Ports(first, np.concatenate(occupied).astype(np.uint32), np.array(slots, np.uint32))
+    return replace(
+        network,
+        ports=ports,
+        ways=tuple(" ".join(way) for way in ways),
+        paths=np.array(paths, np.uint32),
+        least_chunk=LEAST_PACKETS * FRAME_BYTES,
+    )
+
+
+def _rate(fabric: Fabric, hop: tuple[str, str]) -> float:
+    """Return bytes/s from the first node of a hop to the second."""
+    return (fabric.link(*hop).rate_from(hop[0]) or 8 * DEFAULT_RATE) / 8

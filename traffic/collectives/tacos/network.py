@@ -25,6 +25,28 @@ GIB = 2.0**30
 
 
 @dataclass(frozen=True)
+class Ports:
+    """What links share: link l occupies port[first[l] : first[l + 1]], of each one of its `slots`, while it sends."""
+
+    first: Index
+    port: Index
+    slots: Index
+    """How many links may occupy a port at once, shape (ports,)."""
+
+    @property
+    def count(self) -> int:
+        """Number of ports."""
+        return len(self.slots)
+
+    def of(self, links: Index) -> Ports:
+        """Return the ports of these links alone, in their order."""
+        parts = [self.port[self.first[link] : self.first[link + 1]] for link in links.tolist()]
+        counts = np.array([0, *map(len, parts)])
+        flat = np.concatenate([*parts, np.zeros(0, np.uint32)]).astype(np.uint32)
+        return Ports(np.cumsum(counts).astype(np.uint32), flat, self.slots)
+
+
+@dataclass(frozen=True)
 class Network:
     """Directed links between NPUs 0..npus-1, numbered by destination.
 
@@ -40,8 +62,14 @@ class Network:
     bandwidth: Real
     shape: tuple[int, ...] | None = None
     """Side lengths if translation along every axis maps the network onto itself (ring, torus, full, products)."""
-    ports: tuple[Index, Index] | None = None
-    """Where links share physical ports: link l occupies ports[1][ports[0][l] : ports[0][l + 1]] while it sends."""
+    ports: Ports | None = None
+    """Where links share network cards or cables; None: every link is by itself."""
+    ways: tuple[str, ...] | None = None
+    """Of a fabric: the nodes that each link leads through, such as `h1 leaf1 spine2 leaf2 h5`."""
+    paths: Index | None = None
+    """Of a fabric: what the gradient header's `path` says to keep each link to its way, 0: there is no other."""
+    least_chunk: float = 0.0
+    """Bytes below which a chunk is not worth a message of its own."""
 
     @property
     def links(self) -> int:
@@ -78,17 +106,18 @@ class Network:
             self.latency[order],
             self.bandwidth[order],
             self.shape,
-            self._ports_of(order),
+            self.ports and self.ports.of(order),
+            least_chunk=self.least_chunk,
         )
         return turned, order
 
-    def _ports_of(self, links: Index) -> tuple[Index, Index] | None:
-        if self.ports is None:
-            return None
-        first, port = self.ports
-        parts = [port[first[link] : first[link + 1]] for link in links.tolist()]
-        counts = np.array([0, *map(len, parts)])
-        return np.cumsum(counts).astype(np.uint32), np.concatenate([*parts, np.zeros(0, np.uint32)]).astype(np.uint32)
+    @cached_property
+    def occupied(self) -> Ports:
+        """The ports; where links share none, each is its own."""
+        if self.ports is not None:
+            return self.ports
+        every = np.arange(self.links + 1, dtype=np.uint32)
+        return Ports(every, every[:-1], np.ones(self.links, np.uint32))
 
     def without(self, failed: Iterable[tuple[int, int]]) -> Network:
         """Return the network less the links (source, destination) that failed. Raises UsageError for unknown ones."""
@@ -105,7 +134,10 @@ class Network:
             self.destination[keep],
             self.latency[keep],
             self.bandwidth[keep],
-            ports=self._ports_of(keep),
+            ports=self.ports and self.ports.of(keep),
+            ways=self.ways and tuple(self.ways[i] for i in keep.tolist()),
+            paths=None if self.paths is None else self.paths[keep],
+            least_chunk=self.least_chunk,
         )
 
 

@@ -14,7 +14,9 @@ struct game {
     const int64_t *duration, *priority;
     uint64_t *first_slot, *ready;      /* per link: a heap of ready jobs in ready[first_slot[l] ..] */
     uint64_t *waiting;                 /* per link: jobs in its heap */
-    uint8_t *port_busy, *listed;
+    const uint32_t *slots;
+    uint32_t *taken;                   /* per port: links that occupy it */
+    uint8_t *listed;
     uint32_t *first_user, *user;       /* per port: links that use it */
     uint32_t *candidate, candidates;
     struct event *event;
@@ -90,10 +92,10 @@ static void start_what_can(struct game *g, int64_t now, int64_t *start, uint64_t
         uint32_t link = g->candidate[i];
         g->listed[link] = 0;
         bool idle = g->waiting[link] > 0;
-        for (uint32_t p = g->first_port[link]; idle && p < g->first_port[link + 1]; p++) idle = !g->port_busy[g->port[p]];
+        for (uint32_t p = g->first_port[link]; idle && p < g->first_port[link + 1]; p++) idle = g->taken[g->port[p]] < g->slots[g->port[p]];
         if (!idle) continue;
         uint64_t job = pop_ready(g, link);
-        for (uint32_t p = g->first_port[link]; p < g->first_port[link + 1]; p++) g->port_busy[g->port[p]] = 1;
+        for (uint32_t p = g->first_port[link]; p < g->first_port[link + 1]; p++) g->taken[g->port[p]]++;
         start[job] = now;
         ++*started;
         push_event(g, (struct event){ now + g->duration[link], job });
@@ -105,22 +107,22 @@ static void start_what_can(struct game *g, int64_t now, int64_t *start, uint64_t
  * Writes each job's start; returns how many started: fewer than `jobs` if they wait in a circle; 0 without memory. */
 uint64_t play(uint64_t jobs, uint32_t links, uint32_t ports, const uint32_t *link, const int64_t *duration,
               const uint64_t *first_next, const uint64_t *next, uint32_t *waits, const int64_t *priority,
-              const uint32_t *first_port, const uint32_t *port, int64_t *start)
+              const uint32_t *first_port, const uint32_t *port, const uint32_t *slots, int64_t *start)
 {
     struct game game = { .link = link, .first_port = first_port, .port = port, .duration = duration,
-                         .priority = priority };
+                         .priority = priority, .slots = slots };
     struct game *g = &game;
     uint64_t started = 0;
     g->first_slot = calloc((size_t)links + 2, sizeof *g->first_slot);
     g->waiting = calloc((size_t)links + 1, sizeof *g->waiting);
     g->ready = malloc((jobs + 1) * sizeof *g->ready);
-    g->port_busy = calloc((size_t)ports + 1, 1);
+    g->taken = calloc((size_t)ports + 1, sizeof *g->taken);
     g->listed = calloc((size_t)links + 1, 1);
     g->first_user = calloc((size_t)ports + 2, sizeof *g->first_user);
     g->user = malloc((first_port[links] + 1) * sizeof *g->user);
     g->candidate = malloc(((size_t)links + 1) * sizeof *g->candidate);
     g->event = malloc(((size_t)links + 1) * sizeof *g->event);
-    if (g->first_slot && g->waiting && g->ready && g->port_busy && g->listed && g->first_user && g->user &&
+    if (g->first_slot && g->waiting && g->ready && g->taken && g->listed && g->first_user && g->user &&
         g->candidate && g->event) {
         for (uint64_t j = 0; j < jobs; j++) g->first_slot[link[j] + 1]++;
         for (uint32_t l = 0; l < links; l++) g->first_slot[l + 1] += g->first_slot[l];
@@ -137,7 +139,7 @@ uint64_t play(uint64_t jobs, uint32_t links, uint32_t ports, const uint32_t *lin
                 uint64_t job = pop_event(g).job;
                 uint32_t done = link[job];
                 for (uint32_t i = first_port[done]; i < first_port[done + 1]; i++) {
-                    g->port_busy[port[i]] = 0;
+                    g->taken[port[i]]--;
                     for (uint32_t u = g->first_user[port[i]]; u < g->first_user[port[i] + 1]; u++) {
                         uint32_t wakes = g->user[u];
                         if (g->listed[wakes] || !g->waiting[wakes]) continue;
@@ -151,7 +153,7 @@ uint64_t play(uint64_t jobs, uint32_t links, uint32_t ports, const uint32_t *lin
             start_what_can(g, now, start, &started);
         }
     }
-    free(g->first_slot); free(g->waiting); free(g->ready); free(g->port_busy); free(g->listed); free(g->first_user);
+    free(g->first_slot); free(g->waiting); free(g->ready); free(g->taken); free(g->listed); free(g->first_user);
     free(g->user); free(g->candidate); free(g->event);
     return started;
 }

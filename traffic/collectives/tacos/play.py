@@ -41,10 +41,8 @@ def timed(
     first = np.searchsorted(before[order], np.arange(jobs + 1)).astype(np.uint64)
     waits = np.bincount(after, minlength=jobs).astype(np.uint32)
     rank = tails(jobs, duration[links], before, after) if priority is None else packed(priority, np.int64)
-    if network.ports is None:
-        first_port, port = np.arange(network.links + 1, dtype=np.uint32), np.arange(network.links, dtype=np.uint32)
-    else:
-        first_port, port = (packed(part, np.uint32) for part in network.ports)
+    ports = network.occupied
+    first_port, port, slots = (packed(part, np.uint32) for part in (ports.first, ports.port, ports.slots))
     ffi, library = player()
     start = np.zeros(jobs, np.int64)
 
@@ -54,7 +52,7 @@ def timed(
     started = library.play(
         jobs,
         network.links,
-        int(port.max(initial=0)) + 1,
+        ports.count,
         p(links),
         p(duration),
         p(first),
@@ -63,6 +61,7 @@ def timed(
         p(rank),
         p(first_port),
         p(port),
+        p(slots),
         p(start),
     )
     if started != jobs:

@@ -25,6 +25,18 @@ static int64_t free_from(const struct calendar *calendar, int64_t at, int64_t le
     return at;
 }
 
+/* Of a port's calendars, one for each slot, the one that is free for `length` first; *at is when. */
+static struct calendar *soonest(struct calendar *calendars, uint32_t slots, int64_t from, int64_t length, int64_t *at)
+{
+    struct calendar *best = NULL;
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        int64_t time = free_from(&calendars[slot], from, length);
+        if (!best || time < *at) { best = &calendars[slot]; *at = time; }
+        if (time == from) break;
+    }
+    return best;
+}
+
 static bool reserve(struct calendar *calendar, int64_t start, int64_t end)
 {
     uint32_t i = calendar->count;
@@ -79,11 +91,13 @@ static struct entry pop(struct entry *heap, uint64_t *count)
  * Returns their number; -1 without memory or room; -2 - r where request r has a destination out of reach. */
 int64_t route(uint32_t npus, uint32_t links, const uint32_t *first_out, const uint32_t *out_link,
               const uint32_t *destination, const int64_t *duration, const uint32_t *first_port, const uint32_t *port,
-              uint32_t ports, uint64_t requests, const uint32_t *from, const uint64_t *first_to, const uint32_t *to,
+              uint32_t ports, const uint32_t *slots, uint64_t requests, const uint32_t *from, const uint64_t *first_to, const uint32_t *to,
               uint64_t capacity, uint64_t *request, uint32_t *link, int64_t *start)
 {
     int64_t sends = -1;
-    struct calendar *calendar = calloc((size_t)ports + 1, sizeof *calendar);
+    uint32_t *first_slot = calloc((size_t)ports + 1, sizeof *first_slot);
+    for (uint32_t p = 0; first_slot && p < ports; p++) first_slot[p + 1] = first_slot[p] + slots[p];
+    struct calendar *calendar = first_slot ? calloc((size_t)first_slot[ports] + 1, sizeof *calendar) : NULL;
     int64_t *arrival = malloc(((size_t)npus + 1) * sizeof *arrival), *leaves = malloc(((size_t)npus + 1) * sizeof *leaves);
     int64_t *holds = malloc(((size_t)npus + 1) * sizeof *holds);
     uint32_t *by = malloc(((size_t)npus + 1) * sizeof *by), *origin = malloc(((size_t)links + 1) * sizeof *origin);
@@ -117,7 +131,8 @@ int64_t route(uint32_t npus, uint32_t links, const uint32_t *first_out, const ui
                     for (bool moved = true; moved;) {
                         moved = false;
                         for (uint32_t p = first_port[l]; p < first_port[l + 1]; p++) {
-                            int64_t later = free_from(&calendar[port[p]], at, duration[l]);
+                            int64_t later = at;
+                            soonest(&calendar[first_slot[port[p]]], slots[port[p]], at, duration[l], &later);
                             moved |= later != at && p > first_port[l];
                             at = later;
                         }
@@ -135,8 +150,11 @@ int64_t route(uint32_t npus, uint32_t links, const uint32_t *first_out, const ui
             while (hops) {
                 uint32_t n = way[--hops], l = by[n];
                 if ((uint64_t)sends == capacity) { sends = -1; goto out; }
-                for (uint32_t p = first_port[l]; p < first_port[l + 1]; p++)
-                    if (!reserve(&calendar[port[p]], leaves[n], leaves[n] + duration[l])) { sends = -1; goto out; }
+                for (uint32_t p = first_port[l]; p < first_port[l + 1]; p++) {
+                    int64_t at = 0;
+                    struct calendar *slot = soonest(&calendar[first_slot[port[p]]], slots[port[p]], leaves[n], duration[l], &at);
+                    if (!reserve(slot, leaves[n], leaves[n] + duration[l])) { sends = -1; goto out; }
+                }
                 request[sends] = r;
                 link[sends] = l;
                 start[sends++] = leaves[n];
@@ -146,7 +164,7 @@ int64_t route(uint32_t npus, uint32_t links, const uint32_t *first_out, const ui
         }
     }
 out:
-    for (uint32_t i = 0; calendar && i < ports; i++) free(calendar[i].busy);
-    free(calendar); free(arrival); free(leaves); free(holds); free(by); free(origin); free(way); free(wants); free(heap);
+    for (uint32_t i = 0; calendar && i < first_slot[ports]; i++) free(calendar[i].busy);
+    free(first_slot); free(calendar); free(arrival); free(leaves); free(holds); free(by); free(origin); free(way); free(wants); free(heap);
     return sends;
 }

@@ -32,10 +32,8 @@ def route(
     first_to = np.concatenate(([0], np.cumsum([len(part) for part in destinations]))).astype(np.uint64)
     to = packed(np.concatenate([*destinations, np.zeros(0, np.uint32)]), np.uint32)
     duration = ticks(network, demand.chunk_bytes)
-    if network.ports is None:
-        first_port, port = np.arange(network.links + 1, dtype=np.uint32), np.arange(network.links, dtype=np.uint32)
-    else:
-        first_port, port = (packed(part, np.uint32) for part in network.ports)
+    ports = network.occupied
+    first_port, port, slots = (packed(part, np.uint32) for part in (ports.first, ports.port, ports.slots))
     capacity = max(1, int(sum(min(network.npus, max(1, len(part)) * network.npus) for part in destinations)))
     request, link = np.zeros(capacity, np.uint64), np.zeros(capacity, np.uint32)
     start = np.zeros(capacity, np.int64)
@@ -52,7 +50,8 @@ def route(
         p(duration),
         p(first_port),
         p(port),
-        int(port.max(initial=0)) + 1,
+        ports.count,
+        p(slots),
         len(destinations),
         p(sources),
         p(first_to),

@@ -113,6 +113,8 @@ class Schedule:
     start: Ticks
     end: Ticks
     reduces: npt.NDArray[np.bool_]
+    path: Index | None = None
+    """The fabric's path that carries each send (the gradient header's `path`), 0: any; None: any for all."""
 
     @property
     def seconds(self) -> float:
@@ -138,8 +140,8 @@ class Schedule:
 
 
 def ticks(network: Network, chunk_bytes: float) -> Ticks:
-    """Return each link's busy time with one chunk, in ticks, at least 1; shape (links,)."""
-    found: Ticks = np.maximum(1, np.rint(network.seconds(chunk_bytes) * 1e12).astype(np.int64))
+    """Return each link's busy time with one chunk, in ticks rounded up, at least 1; shape (links,)."""
+    found: Ticks = np.maximum(1, np.ceil(network.seconds(chunk_bytes) * 1e12).astype(np.int64))
     return found
 
 

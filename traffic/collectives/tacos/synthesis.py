@@ -71,7 +71,7 @@ def _candidates(network: Network, demand: Demand, engine: str, restarts: int, se
         case Collective.ALL_GATHER | Collective.REDUCE_SCATTER | Collective.ALL_REDUCE:
             if engine == "symmetric" or (any_engine and fits(network, demand)):
                 yield synthesise_symmetric(network, demand, seed=seed, restarts=16 * restarts).expanded()
-            if engine == "matching" or (any_engine and network.ports is None):
+            if engine == "matching" or any_engine:
                 yield from _halves(network, demand, restarts, seed, routed=False)
             if engine == "routing" or (any_engine and network.ports is not None):
                 yield from _halves(network, demand, restarts, seed, routed=True)
@@ -213,6 +213,8 @@ def _trees(network: Network, demand: Demand, seed: int) -> Iterator[Schedule]:
     per_link = (seconds / latency * depth) ** 0.5
     sends = (len(demand.group) - 1) * (2 if demand.collective is Collective.ALL_REDUCE else 1)
     limit = max(1, TREE_CELLS // network.npus)
+    if network.least_chunk:
+        limit = max(1, min(limit, int(demand.size / network.least_chunk)))
     middle = max(1.0, per_link * network.links / sends)
     for count in sorted({max(1, min(limit, round(middle * factor))) for factor in (0.1, 0.5, 1.0)}):
         yield synthesise_trees(network, demand, count, seed=seed)

@@ -1,9 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 The Gradlane developers
  * SPDX-License-Identifier: Apache-2.0
  *
- * Packs a reduce tree and a broadcast tree for every chunk, so that the busiest link is busy as short as possible.
+ * Packs a reduce tree and a broadcast tree for every chunk, so that the busiest port is busy as short as possible; a
+ * link that shares nothing is its own port.
  *
- * Multiplicative weights: a link's price grows exponentially with the time for which it is taken already. Each chunk
+ * Multiplicative weights: a port's price grows exponentially with the time for which it is taken already, its slots
+ * taken together, and a link costs what its ports cost. Each chunk
  * takes cheap trees, from the root, of a few, where both together are cheapest. Later sweeps take a chunk's trees
  * back and lay them again at steeper prices. Trees grow as Prim's do, an in-tree on the links turned round.
  */
@@ -19,11 +21,14 @@ enum { DOWN = 1, UP = 2, ROOTS_TRIED = 6 };
 struct edge { double price; uint32_t link; };
 
 struct forest {
-    uint32_t npus, links;
+    uint32_t npus, links, ports;
+    const uint32_t *first_port, *port;
+    const double *share;               /* per port: of a slot in all its slots */
     const uint32_t *source, *destination, *first_in, *first_out, *out_link;
     const double *cost;
     const uint8_t *member;
-    double *load, *price, depth_cost, mean;
+    double *load, *port_price;         /* per port */
+    double *price, depth_cost, mean;   /* per link */
     struct edge *heap;
     uint32_t *depth, *order;
     uint8_t *in_tree, *needed;
@@ -101,32 +106,37 @@ static double grow(struct forest *f, uint32_t root, bool up, uint32_t *tree)
 static void take(struct forest *f, const uint32_t *tree, double sign)
 {
     for (uint32_t n = 0; n < f->npus; n++)
-        if (tree[n] != NO_LINK) f->load[tree[n]] += sign * f->cost[tree[n]];
+        if (tree[n] != NO_LINK)
+            for (uint32_t i = f->first_port[tree[n]]; i < f->first_port[tree[n] + 1]; i++)
+                f->load[f->port[i]] += sign * f->cost[tree[n]] * f->share[f->port[i]];
 }
 
 static double busiest(const struct forest *f)
 {
     double most = 0;
-    for (uint32_t l = 0; l < f->links; l++)
-        if (f->load[l] > most) most = f->load[l];
+    for (uint32_t p = 0; p < f->ports; p++)
+        if (f->load[p] > most) most = f->load[p];
     return most;
 }
 
 /* cost: a link's time with a chunk. Links are numbered by destination. up, down: chunks x npus, the link by which an
- * NPU sends its sum on, or receives. Returns the time of the busiest link; negative without memory or way. */
+ * NPU sends its sum on, or receives. Returns the time of the busiest port; negative without memory or way. */
 double trees(uint32_t npus, uint32_t links, const uint32_t *source, const uint32_t *destination,
              const uint32_t *first_in, const uint32_t *first_out, const uint32_t *out_link, const double *cost,
+             const uint32_t *first_port, const uint32_t *port, uint32_t ports, const double *share,
              const uint8_t *member, uint32_t chunks, uint32_t sweeps, int sides, const uint32_t *roots,
              uint32_t root_count, double depth_cost, uint64_t seed, uint32_t *root, uint32_t *up, uint32_t *down)
 {
     double most = -1, best = INFINITY;
     struct forest forest = { .npus = npus, .links = links, .source = source, .destination = destination,
                              .first_in = first_in, .first_out = first_out, .out_link = out_link, .cost = cost,
-                             .member = member, .depth_cost = depth_cost };
+                             .member = member, .depth_cost = depth_cost, .ports = ports,
+                             .first_port = first_port, .port = port, .share = share };
     struct forest *f = &forest;
     size_t cells = (size_t)chunks * npus;
     f->random = (seed + 1) * 0x9e3779b97f4a7c15u | 1;
-    f->load = calloc((size_t)links + 1, sizeof *f->load);
+    f->load = calloc((size_t)ports + 1, sizeof *f->load);
+    f->port_price = malloc(((size_t)ports + 1) * sizeof *f->port_price);
     f->price = malloc(((size_t)links + 1) * sizeof *f->price);
     f->heap = malloc(((size_t)links + 1) * sizeof *f->heap);
     f->depth = malloc(((size_t)npus + 1) * sizeof *f->depth);
@@ -136,7 +146,7 @@ double trees(uint32_t npus, uint32_t links, const uint32_t *source, const uint32
     uint32_t *trial = malloc((2 * (size_t)npus + 1) * sizeof *trial);
     uint32_t *kept_root = malloc(((size_t)chunks + 1) * sizeof *kept_root);
     uint32_t *kept = malloc((2 * cells + 1) * sizeof *kept);
-    if (!f->load || !f->price || !f->heap || !f->depth || !f->order || !f->in_tree || !f->needed || !trial || !kept ||
+    if (!f->load || !f->port_price || !f->price || !f->heap || !f->depth || !f->order || !f->in_tree || !f->needed || !trial || !kept ||
         !kept_root)
         goto out;
     for (size_t i = 0; i < cells; i++) up[i] = down[i] = NO_LINK;
@@ -147,8 +157,11 @@ double trees(uint32_t npus, uint32_t links, const uint32_t *source, const uint32
             if (sweep) { take(f, ups, -1); take(f, downs, -1); }
             double top = busiest(f), scale = top > 0 ? steepness / top : 0;
             f->mean = 0;
+            for (uint32_t p = 0; p < ports; p++) f->port_price[p] = share[p] * exp((f->load[p] - top) * scale);
             for (uint32_t l = 0; l < links; l++) {
-                f->price[l] = cost[l] * exp((f->load[l] - top) * scale);
+                f->price[l] = 0;
+                for (uint32_t i = first_port[l]; i < first_port[l + 1]; i++)
+                    f->price[l] += cost[l] * f->port_price[port[i]];
                 f->mean += f->price[l] / links;
             }
             double cheapest = INFINITY;
@@ -183,7 +196,7 @@ double trees(uint32_t npus, uint32_t links, const uint32_t *source, const uint32
     memcpy(down, kept + cells, cells * sizeof *down);
     most = best;
 out:
-    free(f->load); free(f->price); free(f->heap); free(f->depth); free(f->order); free(f->in_tree); free(f->needed);
+    free(f->load); free(f->port_price); free(f->price); free(f->heap); free(f->depth); free(f->order); free(f->in_tree); free(f->needed);
     free(trial); free(kept); free(kept_root);
     return most;
 }

@@ -55,11 +55,18 @@ def synthesise_trees(
         for part in (network.source, network.destination, network.first_in, network.first_out, network.out_links)
     ]
     cost = packed(network.seconds(cut.chunk_bytes) / network.seconds(cut.chunk_bytes).mean(), np.float64)
+    ports = network.occupied
+    first_port, port = packed(ports.first, np.uint32), packed(ports.port, np.uint32)
+    share = packed(1 / ports.slots, np.float64)
     busiest = library.trees(
         network.npus,
         network.links,
         *map(p, kept),
         p(cost),
+        p(first_port),
+        p(port),
+        ports.count,
+        p(share),
         p(member),
         chunks,
         sweeps,
@@ -114,10 +121,16 @@ def _pipelined(
     chunk = np.concatenate((ups[0], downs[0]))
     link = np.concatenate((up_link, down_link))
     needs = np.concatenate(before), np.concatenate(after)
-    # Earliest due date: chunk c is due when the busiest link is through with its share, what follows a send counted.
+    # Earliest due date: chunk c is due when the busiest port is through with its share, what follows a send counted.
     duration = ticks(network, demand.chunk_bytes)
-    busy = np.bincount(link, minlength=network.links) * duration
-    due = chunk * (int(busy.max(initial=0)) // demand.chunks)
+    ports = network.occupied
+    busy = np.zeros(ports.count)
+    np.add.at(
+        busy,
+        ports.port,
+        np.repeat(np.bincount(link, minlength=network.links) * duration, np.diff(ports.first.astype(np.int64))),
+    )
+    due = chunk * (int((busy / ports.slots).max(initial=0)) // demand.chunks)
     return timed(
         network,
         demand,

@@ -9,11 +9,16 @@
  * in order of their start, in as many pieces as the caller likes; landings are made up for when an NPU is looked at,
  * so that memory is bounded by the NPUs and chunks and not by the sends.
  */
+#define _GNU_SOURCE
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #define PRIME ((1ull << 61) - 1)
+
+enum { AHEAD = 8, HUGE_PAGE = 1 << 21 };
 
 enum verdict { RIGHT, UNKNOWN, OUT_OF_ORDER, WRONG_DURATION, BUSY, NOT_HELD, DUPLICATE, NO_SUM_WANTED, ABSENT, WRONG_SUM };
 
@@ -23,9 +28,9 @@ struct verifier {
     uint32_t npus, links, chunks, ports;
     size_t words;
     bool sums;
-    const uint32_t *source, *destination, *first_in, *in_link, *first_port, *port;
+    const uint32_t *source, *destination, *first_in, *in_link, *first_port, *port, *first_slot;
     const int64_t *duration;
-    int64_t *free_at;                  /* per port */
+    int64_t *free_at;                  /* per slot: port p has slots first_slot[p] .. first_slot[p + 1] - 1 */
     struct flight *flight;             /* per link: the last send over it */
     uint64_t *held, *stored;           /* npus x words; stored: a copy has been sent here (duplicates) */
     uint64_t *value;                   /* npus x chunks, where sums are played */
@@ -81,6 +86,16 @@ static void settle(struct verifier *v, uint32_t npu, int64_t now)
     }
 }
 
+/* Words of zeros; of huge pages where there are any, since reads jump about in them. */
+static uint64_t *bits(size_t words)
+{
+    size_t size = (words * sizeof(uint64_t) / HUGE_PAGE + 1) * HUGE_PAGE;
+    uint64_t *memory = aligned_alloc(HUGE_PAGE, size);
+    if (!memory) return NULL;
+    if (words * sizeof *memory > HUGE_PAGE) madvise(memory, size, MADV_HUGEPAGE);
+    return memset(memory, 0, words * sizeof *memory);
+}
+
 void verifier_free(struct verifier *v)
 {
     if (!v) return;
@@ -91,18 +106,19 @@ void verifier_free(struct verifier *v)
  * l occupies. The arrays stay the caller's. NULL: no memory. */
 struct verifier *verifier_new(uint32_t npus, uint32_t links, uint32_t chunks, uint32_t ports, const uint32_t *source,
                               const uint32_t *destination, const uint32_t *first_in, const uint32_t *in_link,
-                              const uint32_t *first_port, const uint32_t *port, const int64_t *duration, int sums,
+                              const uint32_t *first_port, const uint32_t *port, const uint32_t *first_slot,
+                              const int64_t *duration, int sums,
                               uint64_t seed)
 {
     struct verifier *v = calloc(1, sizeof *v);
     if (!v) return NULL;
     v->npus = npus; v->links = links; v->chunks = chunks; v->ports = ports; v->words = ((size_t)chunks + 63) / 64;
     v->sums = sums; v->source = source; v->destination = destination; v->first_in = first_in; v->in_link = in_link;
-    v->first_port = first_port; v->port = port; v->duration = duration; v->seed = seed;
-    v->free_at = calloc((size_t)ports + 1, sizeof *v->free_at);
+    v->first_port = first_port; v->port = port; v->first_slot = first_slot; v->duration = duration; v->seed = seed;
+    v->free_at = calloc((size_t)first_slot[ports] + 1, sizeof *v->free_at);
     v->flight = calloc((size_t)links + 1, sizeof *v->flight);
-    v->held = calloc(npus * v->words + 1, sizeof *v->held);
-    v->stored = calloc(npus * v->words + 1, sizeof *v->stored);
+    v->held = bits(npus * v->words);
+    v->stored = bits(npus * v->words);
     v->value = sums ? calloc((size_t)npus * chunks + 1, sizeof *v->value) : NULL;
     if (!v->free_at || !v->flight || !v->held || !v->stored || (sums && !v->value)) {
         verifier_free(v);
@@ -130,8 +146,10 @@ static enum verdict play(struct verifier *v, uint32_t chunk, uint32_t link, int6
     v->last_start = start;
     if (end > v->last_end) v->last_end = end;
     for (uint32_t i = v->first_port[link]; i < v->first_port[link + 1]; i++) {
-        if (v->free_at[v->port[i]] > start) return BUSY;
-        v->free_at[v->port[i]] = end;
+        uint32_t slot = v->first_slot[v->port[i]], last = v->first_slot[v->port[i] + 1];
+        while (slot < last && v->free_at[slot] > start) slot++;
+        if (slot == last) return BUSY;
+        v->free_at[slot] = end;
     }
     struct flight *flight = &v->flight[link];
     uint32_t from = v->source[link], to = v->destination[link];
@@ -152,11 +170,23 @@ static enum verdict play(struct verifier *v, uint32_t chunk, uint32_t link, int6
     return RIGHT;
 }
 
+/* Bring into the cache what a send to come will look at: of a large network, that is what playing waits for. */
+static void fetch(const struct verifier *v, uint32_t chunk, uint32_t link)
+{
+    if (chunk >= v->chunks || link >= v->links) return;
+    const struct flight *last = &v->flight[link];
+    size_t from = v->source[link] * v->words + (chunk >> 6), to = v->destination[link] * v->words;
+    __builtin_prefetch(&v->held[from]);
+    __builtin_prefetch(&v->held[to + (last->chunk >> 6)], 1);
+    __builtin_prefetch(&v->stored[to + (chunk >> 6)], 1);
+}
+
 /* Play `count` more sends. Returns RIGHT or what is wrong with send *at. */
 int verifier_play(struct verifier *v, uint64_t count, const uint32_t *chunk, const uint32_t *link, const int64_t *start,
                   const int64_t *end, const uint8_t *reduces, uint64_t *at)
 {
     for (*at = 0; *at < count; ++*at) {
+        if (*at + AHEAD < count) fetch(v, chunk[*at + AHEAD], link[*at + AHEAD]);
         enum verdict verdict = play(v, chunk[*at], link[*at], start[*at], end[*at], reduces && reduces[*at]);
         if (verdict != RIGHT) return verdict;
     }
@@ -201,8 +231,14 @@ int verifier_expect(struct verifier *v, uint64_t count, const uint32_t *npu, con
 /* After the end, every member is to hold every chunk. *at: chunk * members + index of the member that does not. */
 int verifier_expect_all(struct verifier *v, const uint32_t *member, uint32_t members, uint64_t *at)
 {
+    for (uint32_t i = 0; !v->sums && i < members; i++) /* copies: NPU by NPU, as they lie in memory */
+        for (uint32_t chunk = 0; chunk < v->chunks; chunk++)
+            if (!test(v, v->held, member[i], chunk)) {
+                *at = (uint64_t)chunk * members + i;
+                return ABSENT;
+            }
     *at = 0;
-    for (uint32_t chunk = 0; chunk < v->chunks; chunk++) {
+    for (uint32_t chunk = 0; v->sums && chunk < v->chunks; chunk++) {
         uint64_t total = total_of(v, chunk, member, members);
         for (uint32_t i = 0; i < members; i++, ++*at) {
             enum verdict verdict = check(v, member[i], chunk, total);

@@ -81,7 +81,7 @@ class Verifier:
         self.network, self.demand = network, demand
         self._ffi, self._library = verifier()
         seconds = network.latency + demand.chunk_bytes / network.bandwidth
-        self._duration = np.maximum(1, np.rint(seconds * 1e12)).astype(np.int64)
+        self._duration = np.maximum(1, np.ceil(seconds * 1e12)).astype(np.int64)
         self._source, self._destination = packed(network.source, np.uint32), packed(network.destination, np.uint32)
         self._in_link = np.argsort(network.destination, kind="stable").astype(np.uint32)
         counts = np.bincount(network.destination, minlength=network.npus)
@@ -89,8 +89,11 @@ class Verifier:
         if network.ports is None:
             self._first_port = np.arange(network.links + 1, dtype=np.uint32)
             self._port = np.arange(network.links, dtype=np.uint32)
+            slots = np.ones(network.links, np.int64)
         else:
-            self._first_port, self._port = (packed(part, np.uint32) for part in network.ports)
+            self._first_port, self._port = packed(network.ports.first, np.uint32), packed(network.ports.port, np.uint32)
+            slots = np.asarray(network.ports.slots, np.int64)
+        self._first_slot = np.concatenate(([0], np.cumsum(slots))).astype(np.uint32)
         self._sums = demand.collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE)
         self._played = 0
         p = self._pointer
@@ -98,13 +101,14 @@ class Verifier:
             network.npus,
             network.links,
             demand.chunks,
-            int(self._port.max(initial=0)) + 1,
+            len(slots),
             p(self._source),
             p(self._destination),
             p(self._first_in),
             p(self._in_link),
             p(self._first_port),
             p(self._port),
+            p(self._first_slot),
             p(self._duration),
             self._sums,
             seed,
@@ -205,7 +209,7 @@ def verify_translated(schedule: Translated) -> Verdict:
         return flat
 
     source, destination = network.source.astype(np.int64), network.destination.astype(np.int64)
-    length = np.maximum(1, np.rint((network.latency + schedule.demand.chunk_bytes / network.bandwidth) * 1e12))
+    length = np.maximum(1, np.ceil((network.latency + schedule.demand.chunk_bytes / network.bandwidth) * 1e12))
     links = np.sort(np.rec.fromarrays([destination, source, length]))
     for axis in range(len(shape)):
         step = (np.arange(len(shape)) == axis).astype(np.int64)[:, None]

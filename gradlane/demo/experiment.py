@@ -1,0 +1,126 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""Run trainings on the bed: methods take turns, each hash draw gives all of them new paths, the load is the same."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from gradlane.demo import plan as plans
+from gradlane.demo import tuner
+from gradlane.demo.bed import Bed, TcpTuning
+from gradlane.demo.plan import Method, Plan
+from gradlane.demo.statistics import Segment, Training, background_figures
+from topologies.errors import FailureError
+from traffic.training.methods import Wiring
+
+SETTLE_SECONDS = 0.6
+"""Between the start of background and the first round."""
+ROUND_PATIENCE = 20.0
+"""Seconds that a round may take on average before a segment is given up."""
+WARM_ROUNDS = 1
+"""Of a trial, that do not count."""
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Experiment:
+    """A bed, and what runs on it."""
+
+    bed: Bed
+    plan: Plan
+    rate: float
+    say: Say
+    traces: Path
+    """Where background traces are stored."""
+    tuning: TcpTuning = field(default_factory=TcpTuning)
+
+    def trace(self, level: str) -> Path:
+        """Return the stored trace of a level, the same in every run."""
+        path = self.traces / f"background-{level}.json"
+        plans.LEVELS[level].trace(self.bed.roles, self.rate, seed=TRACE_SEED).save(path)
+        return path
+
+    def tune(self, level: str, method: Method) -> dict[TcpTuning, float]:
+        """Choose TCP's settings for a level, on one method; raises FailureError if none works."""
+        self.bed.draw(0)
+        trace = self.trace(level)
+        rounds = self.plan.trial_rounds + WARM_ROUNDS
+
+        def trial(tuning: TcpTuning) -> float:
+            segment = self.segment(method, 0, rounds, trace, tuning, track="trial")
+            return float(segment.rounds[WARM_ROUNDS:].mean())
+
+        self.tuning, trials = tuner.tune(trial, self.plan.tunings)
+        self.bed.forget("trial")
+        return trials
+
+    def uncongested(self, method: Method, rounds: int) -> float:
+        """Return the mean round without background."""
+        segment = self.segment(method, 0, rounds + WARM_ROUNDS, None, self.tuning, track="trial")
+        self.bed.forget("trial")
+        return float(segment.rounds[WARM_ROUNDS:].mean())
+
+    def trainings(self, level: str, methods: Sequence[Method], seed: int, first_draw: int) -> list[Training]:
+        """Train by every method from one seed: in each draw every method does its share of the rounds, in turn."""
+        plan = self.plan
+        trace = self.trace(level)
+        found = {method.name: Training(method.name, level, seed) for method in methods}
+        for draw in range(plan.draws):
+            self.bed.draw(first_draw + draw)
+            turn = draw % len(methods)
+            for method in (*methods[turn:], *methods[:turn]):
+                track = f"{method.name}/{level}/{seed}"
+                segment = self.segment(method, seed, plan.rounds_a_draw(method.name), trace, self.tuning, track)
+                found[method.name].segments.append(segment)
+                accuracy = segment.accuracies[-1][1] if segment.accuracies else float("nan")
+                self.say(
+                    f"  draw {draw + 1}, seed {seed}, {method.name}: {segment.rounds.mean() * 1e3:.0f} ms a round, "
+                    f"accuracy {accuracy:.1%}"
+                )
+        for method in methods:
+            self.bed.forget(f"{method.name}/{level}/{seed}")
+        return list(found.values())
+
+    def segment(
+        self, method: Method, seed: int, rounds: int, trace: Path | None, tuning: TcpTuning, track: str
+    ) -> Segment:
+        """Run some rounds of a training by one method. Raises FailureError."""
+        bed, roles = self.bed, self.bed.roles
+        bed.install(method.policy(tuning))
+        bed.tune(tuning)
+        wiring = Wiring(
+            kind=method.kind(self.rate),
+            workers=tuple(bed.address(name) for name in roles.workers),
+            servers=tuple(bed.address(name) for name in roles.servers) if method.servers else (),
+            largest_piece=method.largest_piece,
+        )
+        patience = rounds * ROUND_PATIENCE
+        bed.open(track, self.plan.model, seed, wiring)
+        if trace is not None:
+            bed.start_background(trace, patience)
+            time.sleep(SETTLE_SECONDS)
+        began, cpu = time.monotonic(), bed.switch_cpu_seconds()
+        workers = bed.train(rounds, 0 if track == "trial" else self.plan.accuracy_every, 0.0, patience)
+        ended = time.monotonic()
+        cpu = (bed.switch_cpu_seconds() - cpu) / (ended - began) / (os.cpu_count() or 1)  # a thread for each switch
+        figures: dict[str, float] = {}
+        if trace is not None:
+            figures = background_figures(bed.stop_background(), began, max(a["end"] for a in workers) - TAIL_SECONDS)
+        servers = bed.close()
+        segment = Segment.of(workers, servers, figures, cpu)
+        if not np.isfinite(segment.rounds).all():
+            raise FailureError(f"{method.name} gave no times")
+        return segment
+
+
+TRACE_SEED = 7
+TAIL_SECONDS = 0.3
+"""Before the end: bursts that are due later may not have arrived when background stops."""

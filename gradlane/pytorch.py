@@ -1,0 +1,10 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""Gradlane for PyTorch. Importing it lets `torch.distributed.init_process_group("gradlane")` find its process group."""
+
+from traffic.frameworks.compute import ComputeTime
+from traffic.frameworks.pytorch import Attachment, attach
+from traffic.frameworks.pytorch_gate import GatedModule, gate
+from traffic.frameworks.pytorch_group import GradlaneGroup
+
+__all__ = ["Attachment", "ComputeTime", "GatedModule", "GradlaneGroup", "attach", "gate"]

@@ -1,0 +1,7 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""Gradlane for TensorFlow: `distributed` makes a Keras optimiser apply what all workers' gradients come to."""
+
+from traffic.frameworks.tensorflow import Exchange, distributed
+
+__all__ = ["Exchange", "distributed"]

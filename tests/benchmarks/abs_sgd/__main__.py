@@ -1,0 +1,84 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""`make bench BENCH=abs_sgd`: ABS-SGD against its baselines, tuned, in virtual time: build/bench/abs_sgd.json and .png.
+
+FULL=1 measures every cluster at every ratio of T_sync/T_compute, 16 workers, and the residual network. Runs are kept in
+build/bench/abs_sgd.runs.jsonl; an interrupted study goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.benchmarks.abs_sgd import picture, study
+from tests.benchmarks.abs_sgd.runs import Runs
+from tests.benchmarks.abs_sgd.study import COMPARISONS, FAMILIES, Row, Speedup
+from tests.benchmarks.abs_sgd.tuning import Tuner
+
+OUTPUT = Path("build/bench/abs_sgd.json")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the study and print its tables."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.abs_sgd", description=__doc__)
+    parser.add_argument("--full", action="store_true", default=os.environ.get("FULL") == "1")
+    parser.add_argument("--output", type=Path, default=OUTPUT)
+    options = parser.parse_args(arguments)
+    console = Console(highlight=False)
+    runs = Runs(options.output.with_suffix(".runs.jsonl"))
+    rows: list[Row] = []
+    speedups: list[Speedup] = []
+    tuners = {model: Tuner(runs, fine=model == "mlp") for model in ("mlp", "cnn")}
+    for setting in study.settings(options.full):
+        began = time.process_time()
+        for comparison in COMPARISONS:
+            tuner = tuners[setting.model]
+            found = [study.measure(runs, tuner, setting, comparison, family) for family in FAMILIES]
+            rows += found
+            speedups.append(study.speedup(found))
+            console.print(_table(found, speedups[-1]))
+        console.print(f"{time.process_time() - began:.0f} s of CPU\n")
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(json.dumps(study.summary(rows, speedups), indent=2) + "\n")
+    picture.draw(rows, speedups, options.output.with_suffix(".png"))
+    console.print(f"written: {options.output}, {options.output.with_suffix('.png')}")
+    return 0
+
+
+def _table(rows: list[Row], speedup: Speedup) -> Table:
+    setting = rows[0].setting
+    table = Table(
+        title=f"{setting.model}, {setting.workers} workers, {setting.cluster}, T_sync/T_compute {setting.ratio:g}, "
+        f"{rows[0].comparison}: {speedup.value:.2f}x over {speedup.baseline.family}",
+        title_justify="left",
+    )
+    columns = ("algorithm", "step", "batch", "micro", "seconds to target", "95 %", "samples/s", "samples/update")
+    for column in (*columns, "waiting"):
+        table.add_column(column, justify="left" if column == "algorithm" else "right")
+    for row in rows:
+        made = row.as_dict()
+        scaling = "" if made["scaling"] == "constant" else f" {made['scaling']}"
+        table.add_row(
+            row.family,
+            f"{row.tuned.step:.3g}{scaling}" + ("" if row.tuned.interior else " !"),
+            str(made["batch_per_worker"] or ""),
+            str(made["micro_batch"] or ""),
+            "not reached" if made["tta"]["mean"] is None else f"{made['tta']['mean']:.1f}",
+            "" if made["tta"]["ci95"] is None else f"±{made['tta']['ci95']:.1f}",
+            f"{made['samples_per_s']:.0f}",
+            f"{made['samples_per_update']:.0f}",
+            f"{made['waiting']:.0%}",
+        )
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""What is compared: algorithms with their batch and options, on a model, on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from traffic.convolution import ResidualCNN, pool
+from traffic.model import MLP, WORKLOADS, Floats, Labels
+from traffic.training.algorithms import (
+    AbsSGD,
+    BalancedSGD,
+    DelayedAveraging,
+    DelayedBalanced,
+    DelayedSGD,
+    SynchronousSGD,
+)
+from traffic.training.cluster import CLUSTERS, Cluster
+from traffic.training.effects import Algorithm
+from traffic.training.problem import Classification, Network
+from traffic.training.rule import Rule, Scaling
+
+SAMPLES = 256
+"""Of all workers together at the batch as published; what a worker of full speed does of it takes one second."""
+HELD_OUT = 1000
+OVERHEAD = 2.0
+"""What a call of the model costs besides its samples, in samples."""
+LOCAL_STEPS = 4
+
+MODELS: dict[str, Callable[[int], Network]] = {
+    "mlp": lambda seed: MLP((196, 64, 32, 10), seed),
+    "cnn": lambda seed: ResidualCNN(8, seed),
+}
+TARGETS = {"mlp": 0.90, "cnn": 0.90}
+"""Accuracy on the samples held out."""
+
+
+@cache
+def _images() -> tuple[Floats, Labels]:
+    images, labels = WORKLOADS["mnist"].load()
+    pooled = pool(images)
+    return (pooled - pooled.mean()) / pooled.std(), labels
+
+
+@cache
+def problem(model: str, seed: int) -> Classification:
+    """Return MNIST-5k, pooled to 14x14 pixels and standardised, with a model; the seed decides weights and split."""
+    images, labels = _images()
+    order = np.random.default_rng((7, seed)).permutation(len(labels))
+    return Classification(MODELS[model](seed), images[order], labels[order], HELD_OUT)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where training runs."""
+
+    model: str
+    workers: int
+    cluster: str
+    ratio: float
+    """T_sync over T_compute, the time that a worker of full speed needs for its part of SAMPLES."""
+
+    @property
+    def batch(self) -> int:
+        """Return a worker's batch as published."""
+        return SAMPLES // self.workers
+
+    def machines(self) -> Cluster:
+        """Return the cluster."""
+        return CLUSTERS[self.cluster](self.workers, float(self.batch))
+
+
+@dataclass(frozen=True)
+class Method:
+    """An algorithm and its numbers, but for the step size. `batch` is a worker's."""
+
+    family: str
+    batch: int = 0
+    micro: int = 0
+    scaling: Scaling = Scaling.CONSTANT
+
+    def algorithm(self) -> Algorithm:
+        """Return the algorithm."""
+        match self.family:
+            case "synchronous":
+                return SynchronousSGD(self.batch)
+            case "lb_bsp":
+                return BalancedSGD(self.batch)
+            case "delayed":
+                return DelayedSGD(self.batch)
+            case "delayed_balanced":
+                return DelayedBalanced(self.batch)
+            case "local_delayed":
+                return DelayedAveraging(self.micro, max(1, self.batch // self.micro))
+            case "abs_sgd" | "abs_sgd_target":
+                return AbsSGD(micro=self.micro, batch=self.batch)
+            case "abs_sgd_compensated":
+                return AbsSGD(micro=self.micro, batch=self.batch, compensated=True)
+        raise ValueError(self.family)
+
+    def rule(self, step: float) -> Rule:
+        """Return the update rule at a step size, which is that of SAMPLES where it scales with the batch."""
+        return Rule(step, scaling=self.scaling, reference=SAMPLES)
+
+    @property
+    def alone(self) -> bool:
+        """Whether what a worker computes depends on its own part of the batch, not only on the whole."""
+        return self.family in ("local_delayed", "abs_sgd_compensated")
+
+
+BASELINES = ("synchronous", "lb_bsp", "delayed", "delayed_balanced")
+"""What ABS-SGD is compared with, all of which average gradients."""
+LOCAL = "local_delayed"
+"""Averages weights, and is compared apart."""
+OURS = ("abs_sgd", "abs_sgd_target", "abs_sgd_compensated")

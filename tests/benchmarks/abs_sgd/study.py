@@ -1,0 +1,185 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""The two comparisons over all settings, as rows and speedups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from tests.benchmarks.abs_sgd.methods import BASELINES, LOCAL, OURS, SAMPLES, Setting
+from tests.benchmarks.abs_sgd.runs import CAP, Runs
+from tests.benchmarks.abs_sgd.tuning import Tuned, Tuner, fixed, free
+from traffic.training.cluster import CLUSTERS
+
+SEEDS = (0, 1, 2, 3, 4)
+FIXED, ALL = "fixed_batch", "all_tuned"
+COMPARISONS: dict[str, Callable[[Tuner, Setting, str], Tuned]] = {FIXED: fixed, ALL: free}
+HEADLINE = 1.0
+"""The ratio T_sync/T_compute of the speedups without a ratio in their name."""
+RATIOS = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+def settings(full: bool) -> Iterator[Setting]:
+    """Yield what is measured: by default the main settings, else all."""
+    clusters = list(CLUSTERS)
+    yield from (Setting("mlp", 4, cluster, HEADLINE) for cluster in clusters)
+    if full:
+        yield from (Setting("mlp", 4, cluster, ratio) for ratio in (0.25, 4.0, 0.5, 2.0) for cluster in clusters)
+        yield from (Setting("mlp", 16, cluster, HEADLINE) for cluster in clusters)
+        yield from (Setting("cnn", 4, cluster, HEADLINE) for cluster in clusters)
+    else:
+        yield from (Setting("mlp", 4, "ladder", ratio) for ratio in (0.25, 4.0))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One algorithm at its best in one setting and comparison."""
+
+    setting: Setting
+    comparison: str
+    tuned: Tuned
+    seconds: tuple[float, ...]
+    """To the target accuracy, by seed."""
+    samples_per_s: float
+    updates_per_s: float
+    waiting: float
+    curve: tuple[list[float], list[float]]
+    """Times and accuracies of the first seed."""
+
+    @property
+    def family(self) -> str:
+        """Return the algorithm's name."""
+        return self.tuned.method.family
+
+    @property
+    def mean(self) -> float:
+        """Return the mean seconds to the target."""
+        return float(np.mean(self.seconds))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return a row of the results file."""
+        setting, method = self.setting, self.tuned.method
+        return {
+            "cluster": setting.cluster,
+            "workers": setting.workers,
+            "model": setting.model,
+            "sync_over_compute": setting.ratio,
+            "comparison": self.comparison,
+            "algorithm": self.family,
+            "step_size": round(self.tuned.step, 4),
+            "batch_per_worker": method.batch or None,
+            "micro_batch": method.micro or None,
+            "scaling": method.scaling.value,
+            "interior": self.tuned.interior,
+            "tta": {"mean": _finite(self.mean), "ci95": _finite(_ci95(self.seconds)), "runs": len(self.seconds)},
+            "samples_per_s": round(self.samples_per_s, 1),
+            "samples_per_update": round(self.samples_per_s / self.updates_per_s, 1),
+            "updates_per_s": round(self.updates_per_s, 3),
+            "waiting": round(self.waiting, 4),
+        }
+
+
+def _finite(seconds: float) -> float | None:
+    return round(seconds, 3) if seconds < inf else None
+
+
+def _ci95(values: tuple[float, ...]) -> float:
+    """Return half the width of the 95 % confidence interval of a mean (Student's t)."""
+    if inf in values:
+        return inf
+    return float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / sqrt(len(values)))
+
+
+def measure(runs: Runs, tuner: Tuner, setting: Setting, comparison: str, family: str) -> Row:
+    """Tune one algorithm, then run it with every seed."""
+    tuned = COMPARISONS[comparison](tuner, setting, family)
+    method, step = tuned.method, tuned.step
+    seconds = tuple(runs.tta(setting, method, step, seed) for seed in SEEDS)
+    times = runs.times(setting, method)
+    phases = slice(1, None) if times.samples[0] == 0 else slice(None)
+    samples = float(times.samples[phases].mean())
+    length = float(times.ends[-1] - times.ends[0]) / (len(times.ends) - 1)
+    learnt = runs.curve(setting, method, step, SEEDS[0])
+    at = [float(times.ends[update - 1]) for update in learnt.updates]
+    return Row(setting, comparison, tuned, seconds, samples / length, 1 / length, times.waiting, (at, learnt.accuracy))
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """How much sooner ABS-SGD gets there than the best baseline, by the means over seeds."""
+
+    setting: Setting
+    comparison: str
+    ours: Row
+    baseline: Row
+    plain: Row
+    """ABS-SGD as published: back to back, not compensated."""
+    local: Row
+
+    @property
+    def value(self) -> float:
+        """Best of ours over best of the baselines that average gradients."""
+        return self.baseline.mean / self.ours.mean
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it with what it is made of."""
+        return {
+            "speedup": round(self.value, 3),
+            "ours": self.ours.family,
+            "best_baseline": self.baseline.family,
+            "back_to_back": round(self.baseline.mean / self.plain.mean, 3),
+            "against_local_delayed": round(self.local.mean / self.ours.mean, 3),
+        }
+
+
+def speedup(rows: list[Row]) -> Speedup:
+    """Compare the rows of one setting and comparison."""
+    by_family = {row.family: row for row in rows}
+    return Speedup(
+        rows[0].setting,
+        rows[0].comparison,
+        min((by_family[family] for family in OURS), key=lambda row: row.mean),
+        min((by_family[family] for family in BASELINES), key=lambda row: row.mean),
+        by_family["abs_sgd"],
+        by_family[LOCAL],
+    )
+
+
+FAMILIES = (*BASELINES, LOCAL, *OURS)
+
+
+def summary(rows: list[Row], speedups: list[Speedup]) -> dict[str, Any]:
+    """Return the content of the results file."""
+    headline: dict[str, dict[str, float]] = {FIXED: {}, ALL: {}}
+    for found in speedups:
+        if found.setting.model == "mlp" and found.setting.workers == 4 and found.setting.ratio == HEADLINE:
+            headline[found.comparison][found.setting.cluster] = round(found.value, 3)
+    means = {
+        comparison: round(float(np.mean([value for name, value in by.items() if name != "homogeneous"])), 3)
+        for comparison, by in headline.items()
+        if by
+    }
+    return {
+        "unit": f"seconds; T_compute = 1 s is what a worker of full speed needs for its part of {SAMPLES} samples",
+        "given_up_after_samples": CAP,
+        "rows": [row.as_dict() for row in rows],
+        "speedup": headline,
+        "speedup_mean_heterogeneous": means,
+        "speedups": [
+            {
+                "model": found.setting.model,
+                "workers": found.setting.workers,
+                "cluster": found.setting.cluster,
+                "sync_over_compute": found.setting.ratio,
+                "comparison": found.comparison,
+                **found.as_dict(),
+            }
+            for found in speedups
+        ],
+    }

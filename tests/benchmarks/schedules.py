@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules on real fabrics, as root: measured against predicted, and against the ring over one path and over all.
+
+Links are slow, so that two cores carry every packet in time: what is compared is the links' time, not the machine's.
+Writes build/bench/schedules.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import topologies
+from controller.reconcile import install
+from topologies.mininet_fabric import MininetFabric
+from traffic.collectives.tacos.naming import from_fabric
+from traffic.collectives.tacos.running import run
+from traffic.collectives.tacos.schedule import Collective, demand
+from traffic.collectives.tacos.synthesis import synthesise
+
+OUTPUT = Path("build/bench/schedules.json")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fabric, and how many values each host adds."""
+
+    topology: str
+    values: int
+
+
+CASES = {
+    "torus": Case(
+        """
+kind: torus
+dimensions: [3, 3]
+hosts_per_switch: 1
+host_link: {rate: 80M}
+fabric_link: {rate: 20M}
+""",
+        748_800,
+    ),
+    "mesh": Case(
+        """
+kind: mesh
+dimensions: [3, 3]
+hosts_per_switch: 1
+host_link: {rate: 80M}
+fabric_link: {rate: 20M}
+""",
+        748_800,
+    ),
+    "leaf_spine": Case(
+        """
+kind: leaf_spine
+leaves: 2
+spines: 2
+hosts_per_leaf: 4
+host_link: {rate: 40M}
+fabric_link: {rate: 80M}
+links:
+  - {between: [h1, leaf1], rate: 10M}
+""",
+        748_800,
+    ),
+}
+
+
+def measure(case: Case, rounds: int) -> list[dict[str, Any]]:
+    """Return what each collective took: the schedule and the ring sprayed, then the ring over one path per flow."""
+    with tempfile.TemporaryDirectory(prefix="gradlane-bench-") as folder:
+        file = Path(folder) / "fabric.yaml"
+        file.write_text(case.topology)
+        fabric = topologies.load(str(file))
+        network = from_fabric(fabric)
+        schedule = synthesise(network, demand(network, Collective.ALL_REDUCE, 4.0 * case.values))
+        path = Path(folder) / "fabric.json"
+        with MininetFabric(fabric, instance=None, state_path=path, logs=folder) as net:
+            install(path, "dlcp").check()
+            rows = [
+                {**run(net.running, collective, case.values, rounds=rounds).as_dict(), "policy": "dlcp"}
+                for collective in (schedule, "ring")
+            ]
+            install(path, "ecmp_flow").check()
+            rows.append({**run(net.running, "ring", case.values, rounds=rounds).as_dict(), "policy": "ecmp_flow"})
+    return rows
+
+
+def main() -> None:
+    """Run the cases, print and write them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=CASES)
+    parser.add_argument("--rounds", type=int, default=3)
+    chosen = parser.parse_args()
+    found = {}
+    for name, case in CASES.items():
+        if chosen.only in (None, name):
+            found[name] = measure(case, chosen.rounds)
+            for row in found[name]:
+                predicted = f", predicted {row['predicted_ms']:,.0f} ms" if row["predicted_ms"] else ""
+                print(
+                    f"{name:12} {row['collective']:28} {row['policy']:10} {row['measured_ms']:10,.0f} ms "
+                    f"({min(row['all_ms']):,.0f} to {max(row['all_ms']):,.0f}){predicted}",
+                    flush=True,
+                )
+    OUTPUT.parent.mkdir(parents=True, exist_ok=True)
+    OUTPUT.write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

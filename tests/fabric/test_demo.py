@@ -1,0 +1,47 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from gradlane.demo import __main__ as demo
+from gradlane.demo import plan as plans
+from gradlane.demo.bed import TcpTuning
+
+pytestmark = [pytest.mark.fabric, pytest.mark.timeout(300)]
+
+
+def test_a_tiny_demo_compares_tcp_with_ours_and_leaves_its_report(tmp_path: Path) -> None:
+    plan = replace(
+        plans.SHORT,
+        methods=("p3", "gradlane"),
+        draws=2,
+        rounds=4,
+        trial_rounds=1,
+        rate=20e6,
+        model="cnn",
+        sampled=(),
+        tunings=(TcpTuning("cubic", 5, 256),),
+    )
+    out = io.StringIO()
+    summary = demo.run(plan, Console(file=out, width=250), output=tmp_path, instance=None, real_time=False)
+    assert json.loads((tmp_path / "summary.json").read_text())["rows"][0]["method"] == "p3"
+    assert (tmp_path / "background-heavy.json").exists()
+    assert "<svg" in (tmp_path / "report.html").read_text()
+    theirs, ours = summary["rows"]
+    assert [row["rounds"] for row in (theirs, ours)] == [4, 4]
+    assert all(row["replicas_equal"] for row in (theirs, ours))
+    assert theirs["loss"] == {}
+    lost = ours["loss"]["by_importance"]
+    assert lost[0][1] > 0
+    assert lost[7][1] == 0
+    assert ours["bytes"] < theirs["bytes"]
+    for row in (theirs, ours):
+        assert row["background"]["delivered"] > 0.5
+    assert "too thin to quote" in out.getvalue()

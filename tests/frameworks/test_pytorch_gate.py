@@ -1,0 +1,158 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: E402  # what needs torch is imported once it is known to be there
+"""A torch module behind a gate, in one process: which parameter is waited for when, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from tests.frameworks.jobs import needs
+from tests.unit.frameworks.reducers import Aggregate, Floats
+from topologies.errors import UsageError
+
+needs("torch", "PyTorch")
+
+import torch
+from torch import nn
+
+from traffic.frameworks import pytorch_gate
+from traffic.frameworks.compute import ComputeTime
+from traffic.frameworks.pytorch_gate import GatedModule
+
+
+class Alone:
+    """The only rank: its gradients are the aggregates, at once or when told."""
+
+    def __init__(self, hold: bool = False) -> None:
+        self.sent: list[tuple[int, int, int]] = []
+        self.held: dict[int, tuple[Future[Aggregate], Floats]] = {}
+        self._hold = hold
+
+    def all_reduce(self, values: Floats, *, tensor: int, layer: int, round: int, weight: int = 1) -> Future[Aggregate]:
+        self.sent.append((round, tensor, layer))
+        future: Future[Aggregate] = Future()
+        self.held[tensor] = future, values.copy()
+        if not self._hold:
+            self.deliver(tensor)
+        return future
+
+    def deliver(self, tensor: int) -> None:
+        future, values = self.held.pop(tensor)
+        future.set_result(Aggregate(values))
+
+
+class Borrowing(nn.Module):
+    """Uses the weights of a layer that it never calls, as attention does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.lent = nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, inputs: Any) -> Any:
+        return nn.functional.linear(self.first(inputs), self.lent.weight, self.lent.bias)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def sgd(model: Any) -> Any:
+    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+def inputs() -> Any:
+    return torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
+
+
+def trained(model: Any, gated: bool, rounds: int = 3) -> list[Any]:
+    optimizer = sgd(model)
+    gate = GatedModule(model, optimizer, Alone()) if gated else None
+    for _ in range(rounds):
+        optimizer.zero_grad()
+        model(inputs()).square().mean().backward()
+        optimizer.step()
+    if gate is not None:
+        gate.finish()
+        gate.close()
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+def seeded(make: Any) -> Any:
+    torch.manual_seed(3)
+    return make()
+
+
+def test_one_rank_behind_a_gate_trains_as_without_it() -> None:
+    def make() -> Any:
+        return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+    for one, other in zip(trained(seeded(make), True), trained(seeded(make), False), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_parameter_whose_module_is_never_called_is_waited_for_too() -> None:
+    for one, other in zip(trained(seeded(Borrowing), True), trained(seeded(Borrowing), False), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_gradients_leave_last_layer_first_and_front_layers_do_not_wait_for_later_ones() -> None:
+    model, reducer = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), Alone(hold=True)
+    gate = GatedModule(model, sgd(model), reducer)
+    before = model[0].weight.detach().clone()
+    model(inputs()).square().mean().backward()
+    assert [layer for _, _, layer in reducer.sent] == [1, 1, 0, 0]
+    assert all(parameter.grad is None for parameter in model.parameters())
+    for tensor in (0, 1):
+        reducer.deliver(tensor)
+    model[0](inputs())  # the second layer's are still on their way
+    assert not torch.equal(model[0].weight, before)
+    for tensor in (2, 3):
+        reducer.deliver(tensor)
+    gate.finish()
+    gate.close()
+
+
+def test_declared_times_are_spent_once_for_each_layer_and_not_in_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    until: list[float] = []
+    monkeypatch.setattr(pytorch_gate.time, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(pytorch_gate, "sleep_until", until.append)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    gate = GatedModule(model, sgd(model), Alone(), compute=ComputeTime((0.1, 0.2), (0.3, 0.4)))
+    for _ in range(2):
+        model(inputs()).square().mean().backward()
+    assert until == [0.1, 0.2, 0.4, 0.3] * 2
+    model.eval()
+    with torch.no_grad():
+        model(inputs())
+    assert len(until) == 8
+    gate.close()
+
+
+def test_the_loop_may_save_and_load_and_is_told_what_it_may_not_do() -> None:
+    model = seeded(Borrowing)
+    optimizer = sgd(model)
+    with GatedModule(model, optimizer, Alone()) as gate:
+        model(inputs()).square().mean().backward()
+        model.load_state_dict(model.state_dict())
+        optimizer.load_state_dict(optimizer.state_dict())
+        assert all("momentum_buffer" in state for state in optimizer.state.values())
+        model(inputs()).square().mean().backward()
+        gate.finish()
+        with pytest.raises(UsageError, match="takes no closure"):
+            optimizer.step(lambda: 0.0)
+        with pytest.raises(UsageError, match="lent.bias was used without a call of its module or of the gated model"):
+            nn.functional.linear(model.first(inputs()), model.lent.weight, model.lent.bias).sum().backward()
+    other = nn.Linear(4, 4)
+    with pytest.raises(UsageError, match="the optimizer does not know first.weight"):
+        GatedModule(seeded(Borrowing), sgd(other), Alone())
+    with pytest.raises(UsageError, match="layers= has no number for bias"):
+        GatedModule(other, sgd(other), Alone(), layers={"weight": 0})

@@ -1,0 +1,150 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""Plans: every rank gets every rank's part of every chunk once, and files are read as they were meant."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from topologies.errors import UsageError
+from traffic.collectives.names import Name, Origin
+from traffic.collectives.plan import Plan, chain, from_file, halving_doubling, parameter_server, ring
+from traffic.collectives.tacos import files
+from traffic.collectives.tacos.network import mesh
+from traffic.collectives.tacos.schedule import Collective, demand
+from traffic.collectives.tacos.synthesis import synthesise
+from traffic.packer import TensorId
+from traffic.transport.control import key_of
+from traffic.transport.core import OutboundMessage
+from traffic.wire import HEADER, DataType
+
+PLANS = [
+    parameter_server(1, 1),
+    parameter_server(4, 3),
+    *(ring(ranks) for ranks in (1, 2, 3, 8)),
+    *(halving_doubling(ranks) for ranks in (1, 2, 3, 4, 5, 6, 7, 8, 12)),
+]
+
+
+def play(plan: Plan, holds: list[dict[int, list[int]]]) -> None:
+    """Carry out a plan step by step on lists of the ranks whose part is in what a node has of a chunk."""
+    waiting = sorted(plan.sends, key=lambda send: send.start)
+    under_way: list = []
+    while waiting or under_way:
+        now = min([send.start for send in waiting] + [send.end for send, _ in under_way])
+        for send, parts in [pair for pair in under_way if pair[0].end <= now]:
+            under_way.remove((send, parts))
+            held = holds[send.destination].setdefault(send.chunk, [])
+            held[:] = held + parts if send.reduces else parts
+        while waiting and waiting[0].start <= now:
+            send = waiting.pop(0)
+            under_way.append((send, list(holds[send.source].get(send.chunk, []))))
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.name} {plan.workers}")
+def test_an_all_reduce_has_every_rank_once_in_the_end(plan: Plan) -> None:
+    holds: list[dict[int, list[int]]] = [{} for _ in range(plan.nodes)]
+    for rank in range(plan.workers):
+        holds[rank] = {chunk: [rank] for chunk in range(plan.chunks)}
+    play(plan, holds)
+    for rank in range(plan.workers):
+        for chunk in range(plan.chunks):
+            assert sorted(holds[rank][chunk]) == list(range(plan.workers))
+
+
+def test_a_broadcast_reaches_everybody_from_any_root() -> None:
+    for root in range(4):
+        plan = chain(4, 6, root)
+        holds: list[dict[int, list[int]]] = [{} for _ in range(6)]
+        holds[root] = {chunk: [root] for chunk in range(plan.chunks)}
+        play(plan, holds)
+        assert all(holds[rank] == holds[root] for rank in range(4))
+        assert not holds[4] and not holds[5]
+
+
+@pytest.mark.parametrize("size", [1, 359, 360, 361, 1440, 5000, 200_001])
+def test_chunks_are_whole_packets_dealt_out_evenly(size: int) -> None:
+    plan = ring(4)
+    for turn in range(5):
+        bounds = plan.cut(size, 360, turn)
+        assert sorted(map(tuple, bounds.tolist()))[0][0] == 0
+        lengths = bounds[:, 1] - bounds[:, 0]
+        assert lengths.sum() == size
+        packets = -(-lengths // 360)
+        assert packets.max() - packets.min() <= 1
+        assert all(first % 360 == 0 or first == size for first in bounds[:, 0].tolist())
+        assert packets[turn % 4] == packets.max()
+
+
+def saved(tmp_path: Path) -> Path:
+    network = mesh(2, 2, bandwidth=12.5e6, latency=1e-4)
+    file = tmp_path / "schedule.json"
+    files.save(synthesise(network, demand(network, Collective.ALL_REDUCE, 1e6)), file)
+    return file
+
+
+def test_a_schedule_file_gives_a_plan_in_the_order_of_its_links(tmp_path: Path) -> None:
+    plan, schedule = from_file(saved(tmp_path), 4), files.load(saved(tmp_path))
+    assert len(plan.sends) == len(schedule.chunk)
+    holds: list[dict[int, list[int]]] = [{chunk: [rank] for chunk in range(plan.chunks)} for rank in range(4)]
+    play(plan, holds)
+    assert all(sorted(parts) == [0, 1, 2, 3] for held in holds for parts in held.values())
+    for node, part in enumerate(plan.parts):
+        for destination, sends in part.links.items():
+            of_link = (schedule.source == node) & (schedule.destination == destination)
+            assert [send.chunk for send in sends] == schedule.chunk[of_link].tolist()
+            assert [send.number for send in sends] == list(range(len(sends)))
+
+
+@pytest.mark.parametrize("name", ["schedule.json", "schedule.npz"])
+def test_paths_that_a_schedule_names_are_pinned(tmp_path: Path, name: str) -> None:
+    schedule = files.load(saved(tmp_path))
+    paths = np.arange(len(schedule.chunk), dtype=np.uint32) % 3
+    files.save(replace(schedule, path=paths), tmp_path / name)
+    assert [send.path for send in from_file(tmp_path / name, 4).sends] == paths.tolist()
+    files.save(replace(schedule, path=paths + 300), tmp_path / name)
+    with pytest.raises(UsageError, match="names paths beyond 255"):
+        from_file(tmp_path / name, 4)
+    message = OutboundMessage(
+        np.ones(800, np.float32),
+        TensorId(),
+        per_packet=360,
+        data_type=DataType.FLOAT32,
+        first_sequence=0,
+        protected_share=0.0,
+        path=2,
+    )
+    assert message._headers.view(HEADER)["path"].tolist() == [[2]] * 3
+
+
+def test_schedules_that_do_not_fit_are_refused_by_name(tmp_path: Path) -> None:
+    file = saved(tmp_path)
+    with pytest.raises(UsageError, match="schedule.json: is a schedule for 4 ranks, not for 5"):
+        from_file(file, 5)
+    plain = json.loads(file.read_text())
+    plain["sends"] = plain["sends"][1:]
+    file.write_text(json.dumps(plain))
+    with pytest.raises(UsageError, match="schedule.json: is a wrong schedule"):
+        from_file(file, 4)
+    plain["collective"] = "all_gather"
+    file.write_text(json.dumps(plain))
+    with pytest.raises(UsageError, match="not of all_reduce"):
+        from_file(file, 4)
+    with pytest.raises(UsageError, match="cannot read"):
+        from_file(tmp_path / "none.json", 4)
+
+
+@pytest.mark.parametrize("broadcast", [False, True])
+def test_a_message_is_named_so_that_both_ends_know_its_send(broadcast: bool) -> None:
+    random = np.random.default_rng(0)
+    for _ in range(100):
+        job, node, tensor, layer = (int(value) for value in random.integers(0, 1 << 16, 4))
+        name = Name(tensor, layer, int(random.integers(0, 1 << 20)), broadcast)
+        number = int(random.integers(0, 1 << 11))
+        origin = Origin.of(key_of(name.ids(job, node, number, 5)))
+        assert origin == Origin(job, node, name, number)

@@ -1,0 +1,232 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""What every rank has after a collective, in virtual time, whatever the network does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.collectives.world import World, expected, gradients, job
+from traffic.collectives.job import Budget, Op
+from traffic.collectives.tacos import files
+from traffic.collectives.tacos.network import mesh
+from traffic.collectives.tacos.schedule import Collective, demand
+from traffic.collectives.tacos.synthesis import synthesise
+from traffic.packer import decode, encode
+from traffic.transport.loss import Fill
+from traffic.transport.timing import MILLISECOND
+from traffic.transport.tolerance import Tolerance
+from traffic.transport.virtual import Trouble
+from traffic.wire import DataType
+
+KINDS: dict[str, dict[str, Any]] = {
+    "one server": {"servers": 1, "collective": "ps"},
+    "two servers": {"servers": 2, "collective": "ps"},
+    "ring": {"collective": "ring"},
+    "halving_doubling": {"collective": "halving_doubling"},
+}
+SIZES = (1, 7, 360, 361, 3000, 12_000)
+ROUNDING = {DataType.FLOAT32: 1e-6, DataType.FLOAT16: 4e-3, DataType.BFLOAT16: 3e-2}
+BAD = Trouble(loss=0.05, control_loss=0.05, duplicate=0.05, corrupt=0.02, truncate=0.02, jitter=2 * MILLISECOND)
+
+
+@pytest.mark.parametrize("wire", DataType)
+@pytest.mark.parametrize("op", Op)
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_loss_the_result_is_numpys_to_rounding(kind: str, op: Op, wire: DataType) -> None:
+    world = World.of(job(**KINDS[kind], op=op, wire=wire))
+    weights = [3, 1, 4, 15]
+    given_, futures = {}, {}
+    for tensor, size in enumerate(SIZES):
+        given_[tensor] = gradients(4, size, tensor)
+        futures[tensor] = world.all_reduce(given_[tensor], tensor=tensor, layer=tensor // 2, weights=weights)
+    world.run(20)
+    for tensor, size in enumerate(SIZES):
+        results = [future.result(0) for future in futures[tensor]]
+        wanted = expected(world.job, given_[tensor], weights)
+        scale = np.abs(np.stack(given_[tensor])).sum(axis=0) + 1
+        assert np.max(np.abs(results[0].values - wanted) / scale) < ROUNDING[wire]
+        for result in results:
+            np.testing.assert_array_equal(result.values, results[0].values)
+            assert (result.tensor, result.layer, result.values.size) == (tensor, tensor // 2, size)
+            assert result.weight == 23
+            assert not any(sent.result(0).missing_values for sent in result.sent)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_number_of_ranks(kind: str, ranks: int) -> None:
+    world = World.of(job(ranks, **KINDS[kind]))
+    values = gradients(ranks, 5000)
+    futures = world.all_reduce(values)
+    world.run(10)
+    for future in futures:
+        np.testing.assert_allclose(future.result(0).values, expected(world.job, values, []), atol=1e-6)
+
+
+@pytest.mark.parametrize("engine", ["matching", "trees"])
+def test_a_synthesised_schedule_sums(engine: str, tmp_path: Path) -> None:
+    network = mesh(3, 2, bandwidth=12.5e6, latency=1e-4)
+    schedule = synthesise(network, demand(network, Collective.ALL_REDUCE, 1e6, chunks=2), engine=engine)
+    files.save(schedule, tmp_path / "schedule.json")
+    world = World.of(job(6, collective=str(tmp_path / "schedule.json")), BAD)
+    values = {tensor: gradients(6, size, tensor) for tensor, size in enumerate(SIZES)}
+    futures = {tensor: world.all_reduce(values[tensor], tensor=tensor) for tensor in values}
+    world.run(60)
+    for tensor, of_rank in futures.items():
+        wanted = expected(world.job, values[tensor], [])
+        for future in of_rank:
+            np.testing.assert_allclose(future.result(0).values, wanted, atol=1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    kind=st.sampled_from(sorted(KINDS)),
+    seed=st.integers(0, 1 << 16),
+    loss=st.floats(0, 0.2),
+    control_loss=st.floats(0, 0.2),
+    duplicate=st.floats(0, 0.2),
+    jitter=st.integers(0, 5 * MILLISECOND),
+    tolerance=st.sampled_from([0.0, 0.1, 0.5]),
+    size=st.integers(1, 12_000),
+    wire=st.sampled_from(list(DataType)),
+)
+def test_every_rank_has_the_same_bits_whatever_is_lost(
+    kind: str,
+    seed: int,
+    loss: float,
+    control_loss: float,
+    duplicate: float,
+    jitter: int,
+    tolerance: float,
+    size: int,
+    wire: DataType,
+) -> None:
+    trouble = Trouble(loss=loss, control_loss=control_loss, duplicate=duplicate, jitter=jitter, corrupt=0.02)
+    world = World.of(job(**KINDS[kind], tolerance=Tolerance(push=tolerance), wire=wire), trouble, seed=seed)
+    for round_ in range(2):
+        values = gradients(4, size, seed + round_)
+        futures = world.all_reduce(values, tensor=seed % 5, round=round_)
+        world.run(60)
+        results = [future.result(0) for future in futures]
+        for result in results:
+            np.testing.assert_array_equal(result.values, results[0].values)
+        lost = sum(sent.result(0).missing_values for result in results for sent in result.sent)
+        assert lost <= tolerance * size * 4 * 2
+        if not lost and wire is DataType.FLOAT32:
+            np.testing.assert_allclose(results[0].values, expected(world.job, values, []), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_values_give_the_same_bits_in_any_order_of_arrival(kind: str) -> None:
+    values, found = gradients(4, 20_000), []
+    for seed, order in enumerate(([0, 1, 2, 3], [3, 1, 0, 2])):
+        world = World.of(job(**KINDS[kind]), Trouble(jitter=3 * MILLISECOND), seed=seed)
+        futures = []
+        for rank in order:
+            futures += world.all_reduce(values, ranks=[rank])
+            world.run(0.05 * seed)
+        world.run(30)
+        found.append(futures[0].result(0).values)
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_error_feedback_nothing_is_lost_for_good(kind: str) -> None:
+    tolerance = Tolerance(push=0.5, schedule=((0, 1.0), (4, 0.0)))
+    world = World.of(job(**KINDS[kind], op=Op.SUM, tolerance=tolerance), Trouble(least_important_loss=0.4))
+    assert world.job.feeds_back
+    total, had, lost = np.zeros(15_000), np.zeros(15_000), []
+    for round_ in range(5):
+        values = gradients(4, 15_000, round_)
+        if round_ == 4:  # nothing new, and nothing may be lost: what is owed comes
+            values = [np.zeros_like(each) for each in values]
+        total += np.sum(values, axis=0)
+        futures = world.all_reduce(values, round=round_)
+        world.run(20)
+        had += futures[0].result(0).values
+        lost.append(sum(sent.result(0).missing_values for future in futures for sent in future.result(0).sent))
+    assert min(lost[:4]) > 0 == lost[4]
+    np.testing.assert_allclose(had, total, atol=1e-4)
+
+
+LATER = Tolerance(push=0.4, schedule=((0, 0.0), (1, 1.0)))
+
+
+def test_previous_values_stand_in_for_lost_ones() -> None:
+    rules = job(servers=1, collective="ps", fill=Fill.PREVIOUS, tolerance=LATER, error_feedback=False)
+    world = World.of(rules)
+    ones = [np.ones(40_000, np.float32)] * 4
+    world.all_reduce(ones, round=0)
+    world.run(10)
+    world.network.trouble = Trouble(least_important_loss=0.3)
+    futures = world.all_reduce([each * 3 for each in ones], round=1)
+    world.run(10)
+    values = futures[0].result(0).values
+    assert set(np.unique(values)) <= {1.0, 1.5, 2.0, 2.5, 3.0}
+    assert 1 < values.mean() < 3
+
+
+def test_a_mean_by_weights_counts_samples_not_ranks() -> None:
+    world = World.of(job(2, servers=1, collective="ps", op=Op.WEIGHTED_MEAN))
+    futures = world.all_reduce([np.full(10, 1.0, np.float32), np.full(10, 5.0, np.float32)], weights=[30, 10])
+    world.run(5)
+    assert futures[0].result(0).values.tolist() == [2.0] * 10
+    assert futures[1].result(0).weight == 40
+
+
+def test_a_rank_without_samples_takes_part() -> None:
+    world = World.of(job(2, collective="ring", op=Op.WEIGHTED_MEAN))
+    futures = world.all_reduce([np.full(800, 1.0, np.float32), np.full(800, 5.0, np.float32)], weights=[0, 10])
+    world.run(5)
+    assert futures[0].result(0).values.tolist() == [5.0] * 800
+
+
+@pytest.mark.parametrize("wire", DataType)
+def test_values_on_the_wire_are_of_the_jobs_type(wire: DataType) -> None:
+    world = World.of(job(2, servers=1, collective="ps", op=Op.SUM, wire=wire))
+    values = gradients(2, 3600)
+    futures = world.all_reduce(values)
+    world.run(5)
+    result = futures[0].result(0)
+    half = 1 if wire is DataType.FLOAT32 else 2
+    assert result.sent[0].result(0).packets == 10 // half
+    received = decode(encode(values[0], wire), wire) + decode(encode(values[1], wire), wire)
+    np.testing.assert_array_equal(result.values, decode(encode(received, wire), wire))
+
+
+@pytest.mark.parametrize("root", [0, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_broadcast_is_exact_though_the_wire_is_narrow(kind: str, root: int) -> None:
+    world = World.of(job(**KINDS[kind], wire=DataType.FLOAT16, tolerance=Tolerance(push=0.5)), BAD)
+    values = gradients(4, 9000)
+    futures = world.broadcast(values, root)
+    world.run(30)
+    for future in futures:
+        np.testing.assert_array_equal(future.result(0).values, values[root])
+
+
+def test_a_budget_is_kept_over_the_training() -> None:
+    rules = job(2, servers=1, collective="ps", budget=Budget(share=0.2, rounds=20), tolerance=Tolerance(push=1.0))
+    world = World.of(rules, Trouble(least_important_loss=0.5))
+    for round_ in range(20):
+        world.all_reduce(gradients(2, 36_000, round_), round=round_)
+        world.run(2)
+    for member in world.members[:2]:
+        statistics = member.statistics
+        assert 0.02 < statistics.lost_values / statistics.values <= 0.2
+        assert statistics.by_band[1, :2].sum() > 0.8 * statistics.by_band[1].sum(), "the least important are lost"
+
+
+def test_a_job_with_a_key() -> None:
+    world = World.of(job(3, collective="ring", key="00112233445566778899aabbccddeeff"), BAD)
+    values = gradients(3, 3000)
+    futures = world.all_reduce(values)
+    world.run(20)
+    np.testing.assert_allclose(futures[2].result(0).values, expected(world.job, values, []), atol=1e-6)

@@ -1,0 +1,108 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""The nodes of a job in virtual time."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from traffic.collectives.channel import EndpointChannel
+from traffic.collectives.job import Job, Op
+from traffic.collectives.member import Member, Reduced
+from traffic.collectives.names import Name
+from traffic.transport.timing import SECOND
+from traffic.transport.virtual import Node, Port, Trouble, VirtualNetwork
+
+Floats = NDArray[np.float32]
+
+
+def job(workers: int = 4, servers: int = 0, collective: str = "ring", **rules: object) -> Job:
+    return Job(
+        number=7,
+        workers=tuple(f"10.0.0.{rank + 1}" for rank in range(workers)),
+        servers=tuple(f"10.0.1.{index + 1}" for index in range(servers)),
+        collective=collective,
+        **rules,  # type: ignore[arg-type]
+    )
+
+
+def gradients(ranks: int, size: int, seed: int = 0) -> list[Floats]:
+    random = np.random.default_rng(seed)
+    return [random.normal(size=size).astype(np.float32) for _ in range(ranks)]
+
+
+def expected(job: Job, values: list[Floats], weights: list[int]) -> NDArray[np.float64]:
+    """What numpy makes of the ranks' values, in double precision."""
+    wide = [each.astype(np.float64) for each in values]
+    match job.op:
+        case Op.SUM:
+            return np.sum(wide, axis=0)
+        case Op.MEAN:
+            return np.mean(wide, axis=0)
+    return np.average(wide, axis=0, weights=weights)
+
+
+@dataclass
+class World:
+    """All nodes of a job, met."""
+
+    job: Job
+    network: VirtualNetwork
+    nodes: list[Node]
+    members: list[Member]
+
+    @staticmethod
+    def of(job: Job, trouble: Trouble | None = None, *, seed: int = 0, port: Port | None = None) -> World:
+        network = VirtualNetwork(seed=seed)
+        nodes = [network.add(f"n{number}", job.meeting, port) for number in range(len(job.addresses))]
+        members = []
+        for number, node in enumerate(nodes):
+            peers = {at: network.peer(node, other) for at, other in enumerate(nodes) if at != number}
+            channel = EndpointChannel(job, node.endpoint, peers, lambda: network.now)
+            members.append(Member(job, number, channel))
+            channel.attach(members[-1])
+        world = World(job, network, nodes, members)
+        for member in members:
+            member.meet()
+        world.run(5)
+        assert all(member.all_met.done() for member in members)
+        network.trouble = trouble or Trouble()
+        return world
+
+    def run(self, seconds: float) -> None:
+        for node in self.nodes:
+            self.network.wake(node)
+        self.network.run(self.network.now + int(seconds * SECOND))
+
+    def all_reduce(
+        self,
+        values: list[Floats],
+        *,
+        tensor: int = 0,
+        layer: int = 0,
+        round: int = 0,
+        weights: list[int] | None = None,
+        ranks: list[int] | None = None,
+    ) -> list[Future[Reduced]]:
+        """Begin at every rank, or at some."""
+        futures = []
+        for rank in ranks if ranks is not None else range(len(self.job.workers)):
+            future: Future[Reduced] = Future()
+            weight = weights[rank] if weights else 1
+            self.members[rank].all_reduce(Name(tensor, layer, round), values[rank], weight, future)
+            self.network.wake(self.nodes[rank])
+            futures.append(future)
+        return futures
+
+    def broadcast(self, values: list[Floats], root: int) -> list[Future[Reduced]]:
+        futures = []
+        for rank, member in enumerate(self.members[: len(self.job.workers)]):
+            future: Future[Reduced] = Future()
+            member.broadcast(Name(0, 0, 0, broadcast=True), values[rank], root, future)
+            self.network.wake(self.nodes[rank])
+            futures.append(future)
+        return futures

@@ -1,0 +1,150 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""Every exchange on loopback, two workers and two servers as threads of this process."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from itertools import count, pairwise
+
+import numpy as np
+import pytest
+
+from traffic.model import Parameter
+from traffic.training import blocks
+from traffic.training.collective import CollectiveSettings
+from traffic.training.methods import Kind, Wiring
+from traffic.training.networks import Recipe
+from traffic.training.pieces import cut
+from traffic.training.step import GatedTraining
+from traffic.training.tcp import TcpSettings
+
+_NETWORKS = count(20)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def wiring(kind: Kind, largest: int | None) -> Wiring:
+    net = next(_NETWORKS)
+    return Wiring(kind, (f"127.0.{net}.1", f"127.0.{net}.2"), (f"127.0.{net}.11", f"127.0.{net}.12"), largest)
+
+
+def samples(rank: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    random = np.random.default_rng(rank)
+    while True:
+        yield random.normal(size=(8, 20)).astype(np.float32), random.integers(0, 4, 8)
+
+
+RECIPE = Recipe((20, 300, 4), learning_rate=0.1)
+
+
+def trained(wires: Wiring, rounds: int) -> list[list[np.ndarray]]:
+    """Train in two threads; returns both workers' values."""
+    parameters = RECIPE.build(1).parameters
+
+    def work(rank: int) -> list[np.ndarray]:
+        training = GatedTraining(RECIPE.build(1), samples(rank), RECIPE.learning_rate, RECIPE.momentum)
+        with closing(wires.worker(rank, parameters)) as exchange:
+            for _ in range(rounds):
+                training.run(exchange)
+            training.finish(exchange)
+        return training.network.values
+
+    with ExitStack() as stack, ThreadPoolExecutor(2) as pool:
+        servers = [stack.enter_context(closing(wires.server(number, parameters))) for number in range(2)]
+        values = list(pool.map(work, range(2)))
+        assert [server.error for server in servers] == [None, None]
+    return values
+
+
+def alone(rounds: int) -> list[np.ndarray]:
+    """Train with the mean of both workers' gradients, without any network."""
+
+    class Mean:
+        def __init__(self) -> None:
+            self.parts: list[dict[int, np.ndarray]] = [{}, {}]
+
+        def send(self, round_number: int, tensor: int, gradient: np.ndarray) -> None:
+            self.parts[self.rank][tensor] = gradient
+
+        rank = 0
+
+    replicas = [RECIPE.build(1) for _ in range(2)]
+    batches = [samples(rank) for rank in range(2)]
+    velocity = [np.zeros_like(value) for value in replicas[0].values]
+    for _ in range(rounds):
+        mean = Mean()
+        for rank in range(2):
+            mean.rank = rank
+            probe = GatedTraining(replicas[rank], batches[rank], 0.0, 0.0)
+            probe.run(mean)  # type: ignore[arg-type]
+        for tensor, speed in enumerate(velocity):
+            gradient = (mean.parts[0][tensor] + mean.parts[1][tensor]) / np.float32(2)
+            speed *= np.float32(RECIPE.momentum)
+            speed += gradient
+            for replica in replicas:
+                replica.values[tensor] -= np.float32(RECIPE.learning_rate) * speed
+    return replicas[0].values
+
+
+@pytest.mark.parametrize(
+    ("kind", "largest"),
+    [
+        (TcpSettings(0), None),
+        (TcpSettings(0, connections=2, by_priority=True), 1000),
+        (CollectiveSettings(1e9), 2000),
+    ],
+    ids=["tcp", "tcp by priority, in pieces", "transport"],
+)
+def test_what_loses_nothing_trains_as_one_machine_would(kind: Kind, largest: int | None) -> None:
+    if isinstance(kind, TcpSettings):
+        kind = TcpSettings(free_port(), kind.connections, kind.by_priority)
+    first, second = trained(wiring(kind, largest), 4)
+    for mine, other, expected in zip(first, second, alone(4), strict=True):
+        np.testing.assert_array_equal(mine, other)
+        np.testing.assert_allclose(mine, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "largest"),
+    [(TcpSettings(0, kept_share=0.25), None), (CollectiveSettings(1e9, tolerance=0.5), None)],
+    ids=["block top-k", "bounded loss"],
+)
+def test_what_loses_values_keeps_the_replicas_equal(kind: Kind, largest: int | None) -> None:
+    if isinstance(kind, TcpSettings):
+        kind = TcpSettings(free_port(), kept_share=kind.kept_share)
+    first, second = trained(wiring(kind, largest), 4)
+    for mine, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_pieces_cover_every_value_once_and_burden_servers_alike() -> None:
+    parameters = [Parameter(0, 0, "a", (10_000,)), Parameter(1, 1, "b", (100,)), Parameter(2, 2, "c", (77,))]
+    for largest in (None, 3000):
+        pieces = cut(parameters, 2, largest)
+        for parameter in parameters:
+            mine = sorted((p.first, p.end) for p in pieces if p.tensor == parameter.tensor)
+            assert mine[0][0] == 0
+            assert mine[-1][1] == parameter.size
+            assert all(before[1] == after[0] for before, after in pairwise(mine))
+        load = [sum(p.size for p in pieces if p.server == server) for server in range(2)]
+        assert abs(load[0] - load[1]) <= 100
+
+
+def test_blocks_come_back_where_they_were_and_rubbish_is_refused() -> None:
+    values = np.arange(1000, dtype=np.float32)
+    chosen = blocks.choose(values, 0.4)
+    assert chosen.tolist() == [False, False, True]
+    back, there = blocks.decode(blocks.encode(values, chosen), 1000)
+    assert there.tolist() == chosen.tolist()
+    np.testing.assert_array_equal(back[720:], values[720:])
+    assert not back[:720].any()
+    with pytest.raises(ValueError, match="no blocks"):
+        blocks.decode(np.zeros(5, np.float32) + np.float32(3), 1000)

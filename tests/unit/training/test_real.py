@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""The algorithms under the real clock: sums over the transport on loopback, or between threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.training.problems import ALGORITHMS, quadratic
+from traffic.collectives.communicator import Communicator
+from traffic.collectives.job import Job, Op
+from traffic.collectives.server import Server
+from traffic.training.algorithms import AbsSGD, DelayedAveraging, SynchronousSGD
+from traffic.training.effects import Algorithm
+from traffic.training.real import RealTraining
+from traffic.training.rule import Rule
+from traffic.training.share import Floats, Total
+from traffic.transport.tolerance import Tolerance
+
+WORKERS = 3
+
+
+@dataclass
+class Sum:
+    values: Floats
+
+
+class Table:
+    """Adds up what threads bring, after a while."""
+
+    def __init__(self, workers: int, seconds: float = 0.0) -> None:
+        self._workers, self._seconds = workers, seconds
+        self._lock = threading.Lock()
+        self._brought: dict[tuple[int, int], list[tuple[Floats, Future[Sum]]]] = {}
+
+    def all_reduce(self, values: Floats, *, tensor: int, layer: int = 0, round: int, weight: int = 1) -> Future[Any]:
+        future: Future[Sum] = Future()
+        with self._lock:
+            here = self._brought.setdefault((tensor, round), [])
+            here.append((values, future))
+            if len(here) == self._workers:
+                threading.Timer(self._seconds, self._give, [here]).start()
+        return future
+
+    @staticmethod
+    def _give(brought: list[tuple[Floats, Future[Sum]]]) -> None:
+        total = np.sum([values for values, _ in brought], axis=0)
+        for _, future in brought:
+            future.set_result(Sum(total))
+
+
+def together(runs: list[RealTraining], phases: float) -> None:
+    with ThreadPoolExecutor(len(runs)) as pool:
+        for future in [pool.submit(run.run, phases) for run in runs]:
+            future.result(timeout=100)
+
+
+def trainings(algorithm: Algorithm, reducers: list[Any], **more: Any) -> list[RealTraining]:
+    return [
+        RealTraining(quadratic(), algorithm, Rule(0.1), rank, len(reducers), reducer, **more)
+        for rank, reducer in enumerate(reducers)
+    ]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: f"{algorithm.name}")
+def test_every_algorithm_trains_and_its_end_loses_no_gradient(algorithm: Algorithm) -> None:
+    table = Table(WORKERS)
+    runs = trainings(algorithm, [table] * WORKERS)
+    together(runs, 40)
+    for run in runs:
+        run.__exit__(None, None, None)
+        np.testing.assert_array_equal(run.worker.state.weights, runs[0].worker.state.weights)
+    assert quadratic().loss(runs[0].worker.state.weights) < 0.35 * quadratic().loss(quadratic().initial())
+    if not isinstance(algorithm, DelayedAveraging):
+        assert runs[0].worker.state.samples == sum(run.progress.samples for run in runs)
+
+
+def test_a_worker_that_wants_to_end_ends_all_with_the_same_sum() -> None:
+    def stop(run: RealTraining, total: Total) -> None:
+        run.wants_end = run.worker.rank == 1 and run.progress.phases >= 5
+
+    table = Table(WORKERS)
+    runs = trainings(AbsSGD(micro=4), [table] * WORKERS, on_update=stop)
+    together(runs, float("inf"))
+    assert {run.progress.phases for run in runs} == {runs[0].progress.phases}
+    assert 6 <= runs[0].progress.phases <= 9
+
+
+def test_a_stalled_worker_joins_sums_with_nothing_and_holds_nobody_up() -> None:
+    stall = threading.Event()
+
+    def stuck(run: RealTraining, total: Total) -> None:
+        if run.worker.rank == 2:
+            run.seconds_per_sample = 0.5 if run.progress.phases == 3 else 0.0
+            if run.progress.phases == 4:
+                stall.set()
+
+    table = Table(WORKERS, 0.02)
+    runs = trainings(AbsSGD(micro=4, grace=1.0), [table] * WORKERS, on_update=stuck)
+    began = time.monotonic()
+    together(runs, 20)
+    stalled = runs[2].progress
+    assert stall.is_set()
+    assert stalled.discarded == 4
+    assert runs[0].progress.phases == stalled.phases == 21
+    assert time.monotonic() - began < 60
+    np.testing.assert_array_equal(runs[0].worker.state.weights, runs[2].worker.state.weights)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.3])
+@pytest.mark.parametrize("algorithm", [SynchronousSGD(8), AbsSGD(micro=4)], ids=lambda a: a.name)
+def test_replicas_are_identical_over_the_transport(algorithm: Algorithm, tolerance: float) -> None:
+    job = Job(
+        number=77,
+        workers=tuple(f"127.77.1.{rank + 1}" for rank in range(WORKERS)),
+        servers=("127.77.2.1",),
+        op=Op.SUM,
+        tolerance=Tolerance(push=tolerance),
+        patience=60.0,
+    )
+    ready: list[Communicator] = []
+    with Server(job, 0), ThreadPoolExecutor(WORKERS) as pool:
+        ready = list(pool.map(lambda rank: Communicator(job, rank), range(WORKERS)))
+        try:
+            runs = trainings(algorithm, ready)
+            together(runs, 15)
+        finally:
+            list(pool.map(lambda communicator: communicator.close(), ready))
+    for run in runs:
+        run.__exit__(None, None, None)
+        np.testing.assert_array_equal(run.worker.state.weights, runs[0].worker.state.weights)
+    assert quadratic().loss(runs[0].worker.state.weights) < 0.7 * quadratic().loss(quadratic().initial())
+    if not tolerance:
+        assert runs[0].worker.state.samples == sum(run.progress.samples for run in runs)

@@ -1,0 +1,146 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""A rank's face of a job: tensors in, futures of their sums out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from topologies.errors import UsageError
+from traffic.collectives.channel import SocketChannel
+from traffic.collectives.errors import CollectiveError
+from traffic.collectives.job import Job
+from traffic.collectives.member import Member, Reduced
+from traffic.collectives.names import BARRIER, ROUNDS, TENSORS, Name
+from traffic.collectives.statistics import Statistics
+from traffic.transport.errors import Cancelled
+
+__all__ = ["Communicator", "Reduced"]
+
+
+class Communicator:
+    """A rank of a job, connected; a context manager.
+
+    Raises CollectiveError where the others do not come. Everything may be called from any thread; callbacks of futures
+    run in the transport's thread and must not block.
+    """
+
+    def __init__(self, job: Job, rank: int) -> None:
+        if not 0 <= rank < len(job.workers):
+            raise UsageError(f"the job has ranks 0..{len(job.workers) - 1}, not {rank}")
+        job.plan  # noqa: B018  # here, where a wrong schedule is an error of this thread
+        self.job, self.rank, self.size = job, rank, len(job.workers)
+        self._barriers = 0
+        self._channel = SocketChannel(job, rank)
+        self._member = Member(job, rank, self._channel)
+        try:
+            self._channel.run(self._member)
+            self._member.all_met.result()
+        except CollectiveError:
+            self.close()
+            raise
+        except BaseException:
+            self._channel.close()
+            raise
+
+    def __enter__(self) -> Communicator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            reason = f"{self.job.who(self.rank)} gave up: {str(error) or type(error).__name__}"
+            self._post(lambda: self._member.fail(reason))
+        self.close()
+
+    @property
+    def statistics(self) -> Statistics:
+        """What this rank has sent until now, and what of it was lost."""
+        try:
+            return self._channel.call(self._member.statistics.copy)
+        except Cancelled:  # closed: nothing changes any more
+            return self._member.statistics.copy()
+
+    # ---- collectives
+
+    def all_reduce(
+        self, values: ArrayLike, *, tensor: int, layer: int = 0, round: int, weight: int = 1
+    ) -> Future[Reduced]:
+        """Sum a tensor over all ranks, as the job says. It is sent at once; do not change it until the future is done.
+
+        Every rank gives a tensor of this number and size for this round, in any order. `layer` 0 is needed first,
+        `weight` are the samples behind the values. The future holds the same bits on every rank, or a CollectiveError.
+        """
+        name = self._name(tensor, layer, round)
+        if not 0 <= weight < 1 << 32:
+            raise ValueError(f"a weight is from 0 to {(1 << 32) - 1}, not {weight}")
+        return self._begin(partial(self._member.all_reduce, name, _flat(values), weight))
+
+    def all_reduce_each(
+        self,
+        tensors: Sequence[ArrayLike],
+        *,
+        layers: Sequence[int],
+        round: int,
+        weight: int = 1,
+        numbers: Sequence[int] | None = None,
+    ) -> list[Future[Reduced]]:
+        """Sum several tensors, numbered from 0 unless `numbers` says otherwise."""
+        return [
+            self.all_reduce(values, tensor=number, layer=layer, round=round, weight=weight)
+            for values, layer, number in zip(tensors, layers, numbers or range(len(tensors)), strict=True)
+        ]
+
+    def broadcast(self, values: ArrayLike, *, tensor: int, round: int = 0, root: int = 0) -> Future[Reduced]:
+        """Give every rank the root's values, whole and in float32; the others' say only the shape."""
+        if not 0 <= root < self.size:
+            raise ValueError(f"there are ranks 0..{self.size - 1}, not {root}")
+        name = self._name(tensor, 0, round, broadcast=True)
+        return self._begin(lambda future: self._member.broadcast(name, _flat(values), root, future))
+
+    def barrier(self) -> None:
+        """Wait until every rank has come here. Raises CollectiveError."""
+        self._barriers += 1
+        name, nothing = Name(BARRIER, 0, self._barriers % ROUNDS), np.zeros(1, np.float32)
+        self._begin(partial(self._member.all_reduce, name, nothing, 0)).result()
+
+    def _name(self, tensor: int, layer: int, round_number: int, *, broadcast: bool = False) -> Name:
+        if not 0 <= tensor < TENSORS or not 0 <= layer < 1 << 16 or round_number < 0:
+            raise ValueError(f"tensors are 0..{TENSORS - 1}, layers 0..65535, rounds from 0 on")
+        return Name(tensor, layer, round_number % ROUNDS, broadcast)
+
+    def _begin(self, begin: Any) -> Future[Reduced]:
+        future: Future[Reduced] = Future()
+        future.set_running_or_notify_cancel()
+        if not self._post(lambda: begin(future)):
+            future.set_exception(self._member.error or Cancelled("the communicator is closed"))
+        return future
+
+    def _post(self, function: Any) -> bool:
+        try:
+            self._channel.post(function)
+        except Cancelled:
+            return False
+        return True
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Leave the job, once all that this rank owes the others is sent, or the job's patience is over."""
+        self._channel.leave(self._member)
+        self._channel.close()
+
+
+def _flat(values: ArrayLike) -> NDArray[np.float32]:
+    array = np.ascontiguousarray(values, np.float32).reshape(np.shape(values))
+    if not array.size:
+        raise ValueError("a tensor without values cannot be summed")
+    return array

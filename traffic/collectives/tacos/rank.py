@@ -1,0 +1,54 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""One rank of a measured run: `python -m traffic.collectives.tacos.rank JOB RANK VALUES ROUNDS`.
+
+Sums tensors of whole numbers, which any order of additions sums exactly, and prints a line of JSON: the seconds of each
+round since all ranks were ready for it, and how many values of all rounds were wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from topologies.errors import GradlaneError
+from traffic.collectives.communicator import Communicator
+from traffic.collectives.job import Job
+
+MOST = 1000
+"""Largest value: sums of 16,777 ranks' are exact in float32."""
+
+
+def contribution(rank: int, round_number: int, count: int) -> npt.NDArray[np.float32]:
+    """Return what a rank adds in a round."""
+    drawn = np.random.default_rng((rank, round_number)).integers(-MOST, MOST, count)
+    return drawn.astype(np.float32)
+
+
+def main() -> None:
+    """Run the rounds and print what they took."""
+    file, rank, count, rounds = Path(sys.argv[1]), *map(int, sys.argv[2:5])
+    seconds, wrong = [], 0
+    try:
+        with Communicator(Job.load(file), rank) as communicator:
+            for number in range(rounds):
+                values = contribution(rank, number, count)
+                wanted = sum(contribution(other, number, count) for other in range(communicator.size))
+                communicator.barrier()
+                begin = time.monotonic()
+                found = communicator.all_reduce(values, tensor=0, layer=0, round=number, weight=1).result()
+                seconds.append(time.monotonic() - begin)
+                wrong += int((found.values != wanted).sum())
+            communicator.barrier()
+    except GradlaneError as error:
+        sys.exit(str(error))
+    print(json.dumps({"seconds": seconds, "wrong": wrong}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

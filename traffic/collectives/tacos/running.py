@@ -1,0 +1,121 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""Run an All-Reduce schedule on a fabric that is up, with real tensors over the transport, measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from topologies.errors import FailureError, UsageError
+from topologies.state import RunningFabric
+from traffic.collectives.job import Job, Op
+from traffic.collectives.tacos.files import save
+from traffic.collectives.tacos.naming import FRAME_BYTES
+from traffic.collectives.tacos.play import dependencies, timed
+from traffic.collectives.tacos.schedule import Collective, Schedule
+from traffic.hosts import End, site_of
+from traffic.transport.tolerance import Tolerance
+from traffic.wire import IPV4_VALUES
+
+MODULE = "traffic.collectives.tacos.rank"
+ROUND_SECONDS = 60.0
+JOB = 40
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Runs of one collective: seconds from when all ranks were ready until the last had the sum."""
+
+    collective: str
+    seconds: tuple[float, ...]
+    predicted: float | None
+    """By the schedule, packet headers counted; None for a fixed algorithm."""
+
+    @property
+    def median(self) -> float:
+        """The median of the runs, in seconds."""
+        return statistics.median(self.seconds)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, times in milliseconds."""
+        return {
+            "collective": self.collective,
+            "measured_ms": self.median * 1e3,
+            "all_ms": [seconds * 1e3 for seconds in self.seconds],
+            "predicted_ms": None if self.predicted is None else self.predicted * 1e3,
+        }
+
+
+def run(
+    running: RunningFabric, collective: Schedule | str, values: int, *, hosts: list[str] | None = None, rounds: int = 5
+) -> Measured:
+    """Sum `values` float32 of each host by a schedule, or by "ring" or "halving_doubling", and check every sum.
+
+    The hosts of a schedule are its group's, numbered as in the fabric; of a fixed algorithm all, or `hosts` in this
+    order. The first round is not counted: the transport gets to know the way in it. Raises UsageError for a schedule
+    of another fabric; FailureError where a rank fails or a sum is wrong. Ends every process that it starts.
+    """
+    fabric = running.fabric
+    predicted: float | None = None
+    if isinstance(collective, Schedule):
+        if collective.network.npus != len(fabric.hosts):
+            raise UsageError(
+                f"the schedule is for {collective.network.npus} hosts, {fabric.name} has {len(fabric.hosts)}"
+            )
+        members = [fabric.hosts[npu].name for npu in collective.demand.group]
+        predicted = on_the_wire(collective, values).seconds
+    else:
+        members = hosts or [host.name for host in fabric.hosts]
+    sites = [site_of(running, name) for name in members]
+    rate = max(site.line_rate for site in sites)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-schedule-")))
+        name = str(collective)
+        if isinstance(collective, Schedule):
+            name = str(folder / "schedule.npz")
+            save(pinned(collective), Path(name))
+        job = Job(
+            number=JOB,
+            workers=tuple(fabric.host(member).ipv4 for member in members),
+            collective=name,
+            op=Op.SUM,
+            tolerance=Tolerance(push=0.0),
+            line_rate=rate if math.isfinite(rate) else 10e9,
+            patience=ROUND_SECONDS,
+        )
+        job.save(folder / "job.json")
+        arguments = [str(values), str(rounds + 1)]
+        ends = [
+            stack.enter_context(End(f"rank in {site.name}", site, MODULE, str(folder / "job.json"), str(i), *arguments))
+            for i, site in enumerate(sites)
+        ]
+        told = [json.loads(end.expect_line(ROUND_SECONDS * (rounds + 1))) for end in ends]
+    if wrong := [member for member, one in zip(members, told, strict=True) if one["wrong"]]:
+        raise FailureError(f"{wrong[0]} has a wrong sum")
+    seconds = tuple(max(one["seconds"][i] for one in told) for i in range(1, rounds + 1))
+    label = collective.engine if isinstance(collective, Schedule) else collective
+    return Measured(label, seconds, predicted)
+
+
+def pinned(schedule: Schedule) -> Schedule:
+    """Return the schedule with every send kept to the way of its link, where the fabric has several."""
+    paths = schedule.network.paths
+    return schedule if paths is None else replace(schedule, path=paths[schedule.link])
+
+
+def on_the_wire(schedule: Schedule, values: int) -> Schedule:
+    """Return the schedule with the times that these many float32 take as packets, in the same order on every link."""
+    if schedule.demand.collective is not Collective.ALL_REDUCE:
+        raise UsageError(f"a fabric runs schedules of all_reduce, not of {schedule.demand.collective.value}")
+    frames = math.ceil(values / IPV4_VALUES)
+    sized = replace(schedule.demand, size=frames * FRAME_BYTES)
+    needs = dependencies(schedule.network, schedule)
+    columns = schedule.chunk, schedule.link, schedule.reduces
+    return timed(schedule.network, sized, schedule.engine, *columns, needs, priority=-schedule.start)

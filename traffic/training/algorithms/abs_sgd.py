@@ -1,0 +1,46 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""ABS-SGD: delayed synchronous SGD with adaptive batch size (arXiv 2308.15164)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from traffic.training.algorithms.delayed import DelayedSGD
+from traffic.training.algorithms.synchronous import balance
+from traffic.training.effects import Accumulate, Effect, Flight, Worker
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbsSGD(DelayedSGD):
+    """Nobody waits: a worker adds up micro-batches at frozen weights until the sum in flight has come.
+
+        phase t:  one sum of (S_{t-1}, m_{t-1}) over the workers is under way
+                  S_t, m_t = sums of per-sample gradients at w_t and their number, at least one micro-batch
+                  w_{t+1} = w_t - eta (sum over workers of S_{t-1}) / (sum of m_{t-1})
+
+    Delay exactly one, weighted by samples, never two sums under way. A phase takes max(T_sync, slowest micro-batch).
+
+    Triggers: back to back (`batch` = 0), the next sum starts when the last has come; target batch, it waits until the
+    workers' shares of `batch` * workers samples are there as well, divided by speed as in LB-BSP, so that many cheap
+    updates are not made of few samples each where the network is fast.
+
+    `compensated`: gradients are taken not at w_t but where the worker expects the weights to be when the sum in flight
+    has come, judging by its own share of it: w_t - eta S^i_{t-1} / m^i_{t-1}. The idea is ACCO's (arXiv 2406.02613),
+    which estimates with half batches in a second sum; here the estimate costs no communication and no samples.
+
+    `grace`: a worker whose micro-batch takes that many times longer than the sum did joins the next sum with what it
+    has, which may be nothing, so that a stalled worker does not hold the others up.
+    """
+
+    micro: int = 16
+    batch: int = 0
+    compensated: bool = False
+    grace: float = float("inf")
+    name: str = "abs_sgd"
+
+    def gather(self, worker: Worker, flight: Flight) -> Effect:
+        """Return what to compute while a sum is under way."""
+        least = balance(self.batch * worker.size, worker.speeds, worker.size)[worker.rank]
+        ahead = worker.carried if self.compensated else None
+        return Accumulate(self.micro, flight, least, self.grace, ahead)

@@ -1,0 +1,241 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""The real clock: one worker's process, real gradients in real time, sums over a real network."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from math import inf
+from types import TracebackType
+from typing import Any, Protocol
+
+import numpy as np
+
+from traffic.collectives.names import EXACT
+from traffic.training.effects import Accumulate, Algorithm, Compute, Effect, Offer, Own, Start, Wait, Worker
+from traffic.training.problem import Problem, Stream
+from traffic.training.rule import Rule, State
+from traffic.training.share import Floats, Share, Total
+
+SUMS, NOTES = 0, EXACT
+"""Tensors of a round: the share, of which packets may be lost, and what goes with it, of which none may."""
+
+
+class Reduced(Protocol):
+    """What a sum gives."""
+
+    @property
+    def values(self) -> Floats:
+        """The sum, of the shape of what was given."""
+
+
+class Reducer(Protocol):
+    """Adds up tensors over the workers: `traffic.collectives.Communicator` with Op.SUM is one."""
+
+    def all_reduce(self, values: Floats, *, tensor: int, layer: int = 0, round: int, weight: int = 1) -> Future[Any]:
+        """Begin the sum of a tensor; the future holds Reduced."""
+
+
+@dataclass
+class Progress:
+    """Where a worker's time and samples went."""
+
+    phases: int = 0
+    computed: float = 0.0
+    """Seconds of computing."""
+    waited: float = 0.0
+    """Seconds of waiting for sums."""
+    samples: int = 0
+    discarded: int = 0
+    """Samples of micro-batches that were given up because they took too long."""
+    seconds: float = 0.0
+
+
+class Flight:
+    """A sum under way."""
+
+    def __init__(self, sums: Future[Any], notes: Future[Any], values: int) -> None:
+        self._futures, self._values = (sums, notes), values
+        self.began, self.ended = time.monotonic(), inf
+        for future in self._futures:
+            future.add_done_callback(self._note)
+
+    def _note(self, _: Future[Any]) -> None:
+        if all(future.done() for future in self._futures):
+            self.ended = time.monotonic()
+
+    @property
+    def over(self) -> bool:
+        """Whether it has come."""
+        return all(future.done() for future in self._futures)
+
+    @property
+    def missing(self) -> list[Future[Any]]:
+        """What has not come."""
+        return [future for future in self._futures if not future.done()]
+
+    def total(self, size: int) -> Total:
+        """Wait for the sum. Raises what the reducer raises."""
+        sums, notes = (future.result().values for future in self._futures)
+        share = Share.decode(sums, self._values)
+        return Total(share, tuple(map(float, notes[:size])), ending=bool(notes[size] > 0))
+
+
+class RealTraining:
+    """One worker of a job; a context manager, which ends its thread."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        algorithm: Algorithm,
+        rule: Rule,
+        rank: int,
+        size: int,
+        reducer: Reducer,
+        *,
+        seed: int = 0,
+        seconds_per_sample: float = 0.0,
+        state: State | None = None,
+        carried: Share | None = None,
+        first_round: int = 0,
+        on_update: Callable[[RealTraining, Total], None] = lambda training, total: None,
+    ) -> None:
+        """Set out from `state`, by default the problem's weights.
+
+        The worker draws samples of its own: `seed` and rank decide. With `seconds_per_sample` computing takes at least
+        that long, as on a slower machine. `carried` are gradients in no sum yet, of an earlier life. `on_update` is
+        called after every sum.
+        """
+        self.problem, self.reducer = problem, reducer
+        replica = state or State(problem.initial())
+        self.worker = Worker(rank, size, rule, replica, carried or Share.nothing(problem.values))
+        self.algorithm = algorithm
+        self.stream = Stream(problem.population, seed * 65_537 + rank)
+        self.progress = Progress()
+        self.seconds_per_sample = seconds_per_sample
+        self.wants_end = False
+        """Whether this worker asks all to end; they do so with the same sum."""
+        self.round = first_round
+        self._on_update = on_update
+        self._speed = 0.0
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="gradients")
+        self._stuck: Future[Share] | None = None
+
+    def __enter__(self) -> RealTraining:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def run(self, phases: float = inf) -> Progress:
+        """Train for so many sums, the same number at every worker, or until one wants to end; then end cleanly.
+
+        Raises what the reducer raises; `worker.state` and `worker.carried` are then what to go on with.
+        """
+        began = time.monotonic()
+        work = self.algorithm.work(self.worker)
+        answer: Any = None
+        try:
+            while True:
+                effect = work.send(answer)
+                answer = self._answer(effect)
+                if isinstance(effect, Wait):
+                    self.progress.phases += 1
+                    self.worker.ending = self.worker.ending or answer.ending or self.progress.phases >= phases
+                    self._on_update(self, answer)
+        except StopIteration:
+            return self.progress
+        finally:
+            work.close()
+            self.progress.seconds += time.monotonic() - began
+
+    def _answer(self, effect: Effect) -> Any:
+        match effect:
+            case Compute(samples, weights):
+                return self._compute(samples, self.worker.state.weights if weights is None else weights)
+            case Accumulate(until=Flight() as flight):
+                return self._accumulate(effect, flight)
+            case Offer(values, samples):
+                return Share.of(values * np.float32(samples), samples)
+            case Own(Share() as share):
+                return Total(share)
+            case Start(Share() as share):
+                return self._start(share)
+            case Wait(Flight() as flight):
+                began = time.monotonic()
+                total = flight.total(self.worker.size)
+                self.progress.waited += time.monotonic() - began
+                return total
+        raise TypeError(f"the real clock does not know {effect}")
+
+    def _start(self, share: Share) -> Flight:
+        size = self.worker.size
+        notes = np.zeros(size + 1, np.float32)
+        notes[self.worker.rank], notes[size] = self._speed, self.wants_end
+        number, self.round = self.round, self.round + 1
+        samples = round(share.samples)
+        return Flight(
+            self.reducer.all_reduce(share.encode(), tensor=SUMS, round=number, weight=samples),
+            self.reducer.all_reduce(notes, tensor=NOTES, round=number),
+            self.problem.values,
+        )
+
+    # ---- computing
+
+    def _gradients(self, samples: int, weights: Floats) -> Share:
+        """Compute gradients, in the thread that does, as slowly as this worker is declared to be."""
+        began = time.monotonic()
+        share = Share.of(self.problem.gradient_sum(weights, self.stream.take(samples)), samples)
+        time.sleep(max(0.0, began + samples * self.seconds_per_sample - time.monotonic()))
+        return share
+
+    def _count(self, share: Share, seconds: float) -> Share:
+        self.progress.computed += seconds
+        self.progress.samples += round(share.samples)
+        if seconds and share.samples:
+            self._speed = share.samples / seconds
+        return share
+
+    def _compute(self, samples: int, weights: Floats) -> Share:
+        began = time.monotonic()
+        if not samples:
+            return Share.nothing(self.problem.values)
+        share = self._thread.submit(self._gradients, samples, weights).result()
+        return self._count(share, time.monotonic() - began)
+
+    def _accumulate(self, effect: Accumulate, flight: Flight) -> Share:
+        began = time.monotonic()
+        weights = self.worker.state.weights
+        if isinstance(effect.ahead, Share):
+            weights = self.worker.rule.step(self.worker.state, Total(effect.ahead)).weights
+        share = Share.nothing(self.problem.values)
+        while not (flight.over and share.samples >= max(effect.least, 1)):
+            future = self._stuck or self._thread.submit(self._gradients, effect.micro, weights)
+            if not _in_time(future, flight, effect.grace):
+                if future is not self._stuck:
+                    self.progress.discarded += effect.micro
+                self._stuck = future
+                break
+            if future is self._stuck:  # gradients at weights long gone
+                self._stuck = None
+            else:
+                share = share + future.result()
+        return self._count(share, time.monotonic() - began)
+
+
+def _in_time(future: Future[Share], flight: Flight, grace: float) -> bool:
+    """Wait for a micro-batch; False if it takes `grace` times as long as the flight did beyond the flight's end."""
+    if grace == inf:
+        wait([future])
+        return True
+    while not future.done() and not flight.over:
+        wait([future, *flight.missing], return_when=FIRST_COMPLETED)
+    if not future.done():
+        patience = flight.ended + grace * (flight.ended - flight.began) - time.monotonic()
+        wait([future], timeout=max(0.0, patience))
+    return future.done()

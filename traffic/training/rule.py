@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""How a sum of gradients moves the weights: learning rate, momentum, weight decay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from math import sqrt
+
+import numpy as np
+
+from traffic.training.share import Floats, Total
+
+
+class Scaling(Enum):
+    """How the learning rate follows the batch that arrived."""
+
+    CONSTANT = "constant"
+    """Not at all."""
+    LINEAR = "linear"
+    """In proportion (Goyal et al., arXiv 1706.02677): a sum of gradients, in effect."""
+    SQUARE_ROOT = "square_root"
+    """With its root (Krizhevsky, arXiv 1404.5997): the variance of the step stays the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A replica: its weights and what its rule remembers. Never changed in place."""
+
+    weights: Floats
+    """Flat, shape (values,)."""
+    velocity: Floats | None = None
+    updates: int = 0
+    samples: float = 0.0
+    """Samples that all updates were made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Stochastic gradient descent on the mean gradient g of the samples that arrived.
+
+        v <- momentum v + (g + decay w);    w <- w - rate(samples) v
+
+    Momentum acts on the common gradient, never on a worker's own, so that replicas stay identical. Decay uses the
+    weights of the update, not the older ones at which g was taken, and is no part of the sum: losing a packet loses no
+    decay twice. A chunk of which nothing arrived keeps its weights and its velocity.
+    """
+
+    rate: float
+    momentum: float = 0.0
+    decay: float = 0.0
+    scaling: Scaling = Scaling.CONSTANT
+    reference: float = 1.0
+    """Samples at which the scaled rate is `rate`."""
+
+    def rate_of(self, samples: float) -> float:
+        """Return the learning rate for a gradient of so many samples."""
+        if self.scaling is Scaling.LINEAR:
+            return self.rate * samples / self.reference
+        if self.scaling is Scaling.SQUARE_ROOT:
+            return self.rate * sqrt(samples / self.reference)
+        return self.rate
+
+    def step(self, state: State, total: Total) -> State:
+        """Return the replica after an update; one of no samples changes nothing but the count of updates."""
+        counted = replace(state, updates=state.updates + 1, samples=state.samples + total.samples)
+        if total.samples == 0:
+            return counted
+        direction, there = total.mean()
+        if self.decay:
+            direction = direction + np.float32(self.decay) * state.weights
+        velocity = state.velocity
+        if self.momentum:
+            direction = direction if velocity is None else np.float32(self.momentum) * velocity + direction
+        step = np.float32(self.rate_of(total.samples)) * direction
+        if there is not None:
+            step *= there
+            old = 0 if velocity is None else velocity
+            direction = np.where(there, direction, old).astype(np.float32)
+        return replace(counted, weights=state.weights - step, velocity=direction if self.momentum else None)
