@@ -17,9 +17,9 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_switch_benchmark_writes_rows_and_ratios(tmp_path: Path) -> None:
     output = tmp_path / "switch.json"
-    short = ["--rounds", "1", "--seconds", "0.05", "--sizes", "128", "--programs", "wire", "--growth", "100"]
-    engines = ["--engines", "raw", "raw:xdp", "softswitch", "--output", str(output)]
-    command = [sys.executable, "-m", "tests.benchmarks.switch", *short, *engines]
+    short = ["--rounds", "1", "--seconds", "0.05", "--sizes", "128", "--programs", "wire", "--output", str(output)]
+    short += ["--growth", "1", "10"]
+    command = [sys.executable, "-m", "tests.benchmarks.switch", *short, "--engines", "raw", "raw:xdp", "softswitch"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             printed = process.communicate(timeout=100)[0]
@@ -32,5 +32,8 @@ def test_the_switch_benchmark_writes_rows_and_ratios(tmp_path: Path) -> None:
         assert row["pps"]["min"] <= row["pps"]["median"] <= row["pps"]["max"]
         assert row["cpu_us_per_packet"]["median"] > 0 and set(row["latency_us"]) == {"p50", "p99"}
     assert set(result["ratios"]) == {"wire.128.softswitch/raw", "wire.128.softswitch/raw:xdp"}
+    assert [(row["match"], row["entries"]) for row in result["growth"]] == [
+        (match, entries) for match in ("exact", "lpm", "ternary") for entries in (1, 10)
+    ]
     namespaces = subprocess.run(["ip", "netns"], check=True, capture_output=True, text=True).stdout
     assert f"glbench{process.pid}" not in namespaces
