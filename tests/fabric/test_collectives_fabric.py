@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.fabric, pytest.mark.timeout(240)]
 
 WORKERS, SERVERS = ("h1", "h2", "h6"), ("h5",)
 PATIENCE = 3.0
-SLACK = 20.0
+SLACK = 60.0
 """What a busy machine may add before a test fails; the bound itself is asserted in what the errors say."""
 WORKER = """
 import sys
