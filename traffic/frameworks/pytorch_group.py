@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import _create_work_from_future
+from torch.distributed.distributed_c10d import Work
 
 from topologies.errors import UsageError
 from traffic.collectives.communicator import Communicator
@@ -129,7 +129,34 @@ class GradlaneGroup(dist.ProcessGroup):
             promise.set_result((result, done.exception()))
 
         done.add_done_callback(tell)
-        return _create_work_from_future(promise.then(outcome))
+        return Underway(promise)
+
+
+class Underway(Work):
+    """An operation under way; `wait` raises what made it fail, which torch's own work of a future does not.
+
+    `promise` is a torch future of (result, error).
+    """
+
+    def __init__(self, promise: Any) -> None:
+        super().__init__()
+        self._promise, self._result = promise, promise.then(outcome)
+
+    def wait(self, timeout: Any = None) -> bool:
+        """Wait for the operation. Raises CollectiveError."""
+        _, error = self._promise.wait()
+        if error is not None:
+            raise error
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether it has ended."""
+        done: bool = self._promise.done()
+        return done
+
+    def get_future(self) -> Any:
+        """Return a torch future of the result."""
+        return self._result
 
 
 def outcome(future: Any) -> Any:
