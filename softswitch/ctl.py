@@ -7,17 +7,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import grpc
 from google.protobuf.json_format import MessageToDict
+from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
 from p4src.control import control_pb2 as messages
 from p4src.control import telemetry
 
 SERVICE = "/gradlane.softswitch.v1.Control"
 TIMEOUT_S = 5.0
+ROLE = "softswitchctl"
 
 
 class Client:
@@ -45,6 +49,28 @@ class Client:
             request_serializer=messages.WatchPortsRequest.SerializeToString,
             response_deserializer=messages.PortState.FromString,
         )(messages.WatchPortsRequest())
+
+    def write_as_controller(self, kind: int, entity: p4runtime_pb2.Entity) -> None:
+        """Write one P4Runtime entity, as the primary of a role of our own for as long as that takes."""
+        device = self.call("GetSwitch").device_id
+        hello = p4runtime_pb2.StreamMessageRequest()
+        hello.arbitration.device_id, hello.arbitration.role.name = device, ROLE
+        hello.arbitration.election_id.low = time.time_ns()  # rises from call to call
+        request = p4runtime_pb2.WriteRequest(device_id=device, role=ROLE, election_id=hello.arbitration.election_id)
+        request.updates.add(type=kind).entity.CopyFrom(entity)
+        stub, done = p4runtime_pb2_grpc.P4RuntimeStub(self._channel), threading.Event()
+
+        def stream() -> Iterator[p4runtime_pb2.StreamMessageRequest]:
+            yield hello
+            done.wait()
+
+        answers = stub.StreamChannel(stream(), timeout=TIMEOUT_S)
+        try:
+            next(answers)
+            stub.Write(request, timeout=TIMEOUT_S)
+        finally:
+            done.set()
+            answers.cancel()
 
     def close(self) -> None:
         """Close the channel."""
@@ -144,8 +170,28 @@ def _parser() -> argparse.ArgumentParser:
     capture = verb("capture", "record a port to a pcap file; without a file, end it", _capture)
     capture.add_argument("port", type=int)
     capture.add_argument("path", nargs="?")
+    mirror = verb("mirror", "let a clone session copy to ports; without a port, remove it", _mirror)
+    mirror.add_argument("session", type=int)
+    mirror.add_argument("port", type=int, nargs="*")
+    mirror.add_argument("--bytes", type=int, default=0, help="of each copy; 0: whole")
     verb("stop", "end the switch", lambda c, _: c.call("Stop"))
     return parser
+
+
+def _mirror(client: Client, options: argparse.Namespace) -> None:
+    """Write a clone session; one that is there already is replaced."""
+    entity, update = p4runtime_pb2.Entity(), p4runtime_pb2.Update
+    session = entity.packet_replication_engine_entry.clone_session_entry
+    session.session_id, session.packet_length_bytes = options.session, options.bytes
+    for port in options.port:
+        session.replicas.add(egress_port=port, instance=1)
+    if not options.port:
+        client.write_as_controller(update.DELETE, entity)
+        return
+    try:
+        client.write_as_controller(update.INSERT, entity)
+    except grpc.RpcError:
+        client.write_as_controller(update.MODIFY, entity)
 
 
 def _capture(client: Client, options: argparse.Namespace) -> None:

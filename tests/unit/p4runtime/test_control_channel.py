@@ -15,6 +15,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from p4.v1 import p4runtime_pb2 as p4rt
 from p4rt_messages import frame
 from serving import DEADLINE_S, code_of, free_address
 
@@ -179,3 +180,18 @@ def test_softswitchctl_prints_json(client: ctl.Client, switch: Switch, capsys: p
     assert "no port 99" in capsys.readouterr().err
     assert ctl.main(["--switch", free_address(), "status"]) == 1
     assert "does not answer" in capsys.readouterr().err
+
+
+def test_softswitchctl_sets_replaces_and_removes_a_mirroring_session(client: ctl.Client, switch: Switch) -> None:
+    def ports() -> list[list[int]]:
+        request = p4rt.ReadRequest(device_id=1)
+        request.entities.add().packet_replication_engine_entry.clone_session_entry.SetInParent()
+        found = [
+            each.packet_replication_engine_entry.clone_session_entry for each in switch.p4runtime.read(request).entities
+        ]
+        return [[replica.egress_port for replica in session.replicas] for session in found]
+
+    for arguments, wanted in ((["7", "1", "2"], [[1, 2]]), (["7", "3", "--bytes", "64"], [[3]]), (["7"], [])):
+        assert ctl.main(["--switch", client.address, "mirror", *arguments]) == 0
+        assert ports() == wanted
+    assert ctl.main(["--switch", client.address, "mirror", "7"]) == 1

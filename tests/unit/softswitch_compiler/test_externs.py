@@ -295,6 +295,31 @@ def test_an_identity_selector_walks_the_members_by_ascending_id(load: Load) -> N
     assert ports(switch, 1, range(3)) == [1, 5, 3]
 
 
+def test_members_of_a_shared_selector_may_name_either_tables_copy_of_an_action(load: Load) -> None:
+    """p4c copies an action for each table that uses it; tables that share a profile run whatever copy a member names."""
+    program = ProgramBuilder()
+    program.header("in", [["group", 8], ["h", 16]])
+    program.state("start", program.extract("in"))
+    program.action("send", [("port", 9)], assign(EGRESS_SPEC, param(0)))
+    program.action("send_1", [("port", 9)], assign(EGRESS_SPEC, param(0)))
+    profile = {"name": "p", "id": 0, "max_size": 64, "selector": {"algo": "identity", "input": [field("in", "h")]}}
+    program.pipelines["ingress"]["action_profiles"].append(profile)
+    for name, action, following in (("first", "send", None), ("second", "send_1", None)):
+        program.table(
+            name, [("exact", field("in", "group"))], [action], type="indirect_ws", action_profile="p",
+            following={"__HIT__": following, "__MISS__": "second" if name == "first" else None},
+        )  # fmt: skip
+    switch = load(program, "first")
+    objects = Objects(switch)
+    members = objects.profile("p")
+    members.insert_member(1, "send", [1])
+    members.insert_member(2, "send_1", [2])
+    members.insert_group(1, [MemberOfGroup(1), MemberOfGroup(2)])
+    objects.table("first").insert([1], group=1)
+    objects.table("second").insert([2], group=1)
+    assert ports(switch, 1, range(4)) == ports(switch, 2, range(4)) == [1, 2, 1, 2]
+
+
 def test_weights_give_shares(load: Load) -> None:
     switch, objects = selector(load, "identity", [("h", 16)])
     profile = objects.profile("p")
