@@ -17,7 +17,7 @@ from topologies.errors import FailureError, UsageError
 from topologies.state import RunningFabric
 from traffic.collectives.job import Job, Op
 from traffic.collectives.tacos.files import save
-from traffic.collectives.tacos.naming import FRAME_BYTES
+from traffic.collectives.tacos.naming import FRAME_BYTES, from_fabric
 from traffic.collectives.tacos.play import dependencies, timed
 from traffic.collectives.tacos.schedule import Collective, Schedule
 from traffic.hosts import End, site_of
@@ -74,7 +74,7 @@ def run(
     else:
         members = hosts or [host.name for host in fabric.hosts]
     sites = [site_of(running, name) for name in members]
-    rate = max(site.line_rate for site in sites)
+    fastest = 8 * float(from_fabric(fabric).bandwidth.max())  # of any way between hosts: what one peer can take at best
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-schedule-")))
         name = str(collective)
@@ -87,7 +87,7 @@ def run(
             collective=name,
             op=Op.SUM,
             tolerance=Tolerance(push=0.0),
-            line_rate=rate if math.isfinite(rate) else 10e9,
+            line_rate=fastest,
             patience=ROUND_SECONDS,
         )
         job.save(folder / "job.json")
