@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from math import inf
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -37,6 +37,35 @@ class Reducer(Protocol):
 
     def all_reduce(self, values: Floats, *, tensor: int, layer: int = 0, round: int, weight: int = 1) -> Future[Any]:
         """Begin the sum of a tensor; the future holds Reduced."""
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where a worker's gradients come from."""
+
+    values: int
+
+    def initial(self) -> Floats:
+        """Return the weights to start from, shape (values,)."""
+
+    def share(self, weights: Floats, samples: int) -> Share:
+        """Compute the gradients of the next samples; about so many, if it is the source that decides."""
+
+
+class Sampler:
+    """Draws a problem's samples at random."""
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        self._problem, self._stream = problem, Stream(problem.population, seed)
+        self.values = problem.values
+
+    def initial(self) -> Floats:
+        """Return the weights to start from."""
+        return self._problem.initial()
+
+    def share(self, weights: Floats, samples: int) -> Share:
+        """Compute the gradients of the next samples."""
+        return Share.of(self._problem.gradient_sum(weights, self._stream.take(samples)), samples)
 
 
 @dataclass
@@ -89,7 +118,7 @@ class RealTraining:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Problem | Source,
         algorithm: Algorithm,
         rule: Rule,
         rank: int,
@@ -109,11 +138,12 @@ class RealTraining:
         that long, as on a slower machine. `carried` are gradients in no sum yet, of an earlier life. `on_update` is
         called after every sum.
         """
-        self.problem, self.reducer = problem, reducer
-        replica = state or State(problem.initial())
-        self.worker = Worker(rank, size, rule, replica, carried or Share.nothing(problem.values))
+        self.reducer = reducer
+        self._source = problem if isinstance(problem, Source) else Sampler(problem, seed * 65_537 + rank)
+        self._values = self._source.values
+        replica = state or State(self._source.initial())
+        self.worker = Worker(rank, size, rule, replica, carried or Share.nothing(self._values))
         self.algorithm = algorithm
-        self.stream = Stream(problem.population, seed * 65_537 + rank)
         self.progress = Progress()
         self.seconds_per_sample = seconds_per_sample
         self.wants_end = False
@@ -182,7 +212,7 @@ class RealTraining:
         return Flight(
             self.reducer.all_reduce(share.encode(), tensor=SUMS, round=number, weight=samples),
             self.reducer.all_reduce(notes, tensor=NOTES, round=number),
-            self.problem.values,
+            self._values,
         )
 
     # ---- computing
@@ -190,8 +220,8 @@ class RealTraining:
     def _gradients(self, samples: int, weights: Floats) -> Share:
         """Compute gradients, in the thread that does, as slowly as this worker is declared to be."""
         began = time.monotonic()
-        share = Share.of(self.problem.gradient_sum(weights, self.stream.take(samples)), samples)
-        time.sleep(max(0.0, began + samples * self.seconds_per_sample - time.monotonic()))
+        share = self._source.share(weights, samples)
+        time.sleep(max(0.0, began + share.samples * self.seconds_per_sample - time.monotonic()))
         return share
 
     def _count(self, share: Share, seconds: float) -> Share:
@@ -204,7 +234,7 @@ class RealTraining:
     def _compute(self, samples: int, weights: Floats) -> Share:
         began = time.monotonic()
         if not samples:
-            return Share.nothing(self.problem.values)
+            return Share.nothing(self._values)
         share = self._thread.submit(self._gradients, samples, weights).result()
         return self._count(share, time.monotonic() - began)
 
@@ -213,7 +243,7 @@ class RealTraining:
         weights = self.worker.state.weights
         if isinstance(effect.ahead, Share):
             weights = self.worker.rule.step(self.worker.state, Total(effect.ahead)).weights
-        share = Share.nothing(self.problem.values)
+        share = Share.nothing(self._values)
         while not (flight.over and share.samples >= max(effect.least, 1)):
             future = self._stuck or self._thread.submit(self._gradients, effect.micro, weights)
             if not _in_time(future, flight, effect.grace):

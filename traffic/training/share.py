@@ -78,9 +78,9 @@ class Share:
 
     @staticmethod
     def decode(encoded: Floats, values: int) -> Share:
-        """Read what `encode` wrote, or a sum of such."""
+        """Read what `encode` wrote, or a sum of such; counts are whole, whatever rounding did to them on the way."""
         packets = encoded.reshape(-1, CHUNK_VALUES + 1)
-        return Share(packets[:, :-1].reshape(-1)[:values], packets[:, -1].copy())
+        return Share(packets[:, :-1].reshape(-1)[:values], np.rint(packets[:, -1]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,8 +85,8 @@ class Row:
         }
 
 
-def _finite(seconds: float) -> float | None:
-    return round(seconds, 3) if seconds < inf else None
+def _finite(figure: float) -> float | None:
+    return round(figure, 3) if figure < inf else None
 
 
 def _ci95(values: tuple[float, ...]) -> float:
@@ -130,11 +130,11 @@ class Speedup:
     def as_dict(self) -> dict[str, Any]:
         """Return it with what it is made of."""
         return {
-            "speedup": round(self.value, 3),
+            "speedup": _finite(self.value),
             "ours": self.ours.family,
             "best_baseline": self.baseline.family,
-            "back_to_back": round(self.baseline.mean / self.plain.mean, 3),
-            "against_local_delayed": round(self.local.mean / self.ours.mean, 3),
+            "back_to_back": _finite(self.baseline.mean / self.plain.mean),
+            "against_local_delayed": _finite(self.local.mean / self.ours.mean),
         }
 
 
@@ -163,7 +163,7 @@ def summary(rows: list[Row], speedups: list[Speedup]) -> dict[str, Any]:
     means = {
         comparison: round(float(np.mean([value for name, value in by.items() if name != "homogeneous"])), 3)
         for comparison, by in headline.items()
-        if by
+        if by.keys() - {"homogeneous"}
     }
     return {
         "unit": f"seconds; T_compute = 1 s is what a worker of full speed needs for its part of {SAMPLES} samples",
