@@ -113,9 +113,11 @@ def read_states(assembly: str) -> dict[str, list[State]]:
 
 
 def _pattern(text: str) -> str | None:
-    """Read a match of the assembly as bits: 0x08**, 0b01*, a number; None for one that matches anything."""
+    """Read a match of the assembly as bits: 0x08**, 0o11*, 0b01*, a number; None for one that matches anything."""
     if re.fullmatch(r"0x[0-9a-f*]+", text):
         bits = "".join("****" if digit == "*" else f"{int(digit, 16):04b}" for digit in text[2:])
+    elif re.fullmatch(r"0o[0-7*]+", text):
+        bits = "".join("***" if digit == "*" else f"{int(digit, 8):03b}" for digit in text[2:])
     elif re.fullmatch(r"0b[01*]+", text):
         bits = text[2:]
     elif text.isdecimal():

@@ -73,9 +73,11 @@ control GradlaneEgress(inout headers_t hdr, inout egress_metadata_t meta,
             if (eg_intr_md.egress_port == CPU_PORT) {
                 hdr.packet_in.setValid();
                 hdr.packet_in.ingress_port = hdr.bridge.arrived_at;
-                hdr.packet_in.reason = packet_in_reason_t.SENT;
+                // Behind a condition of its own: one action cannot bring a field and a constant together in a container.
                 if (hdr.bridge.copied == 1) {
                     hdr.packet_in.reason = packet_in_reason_t.COPIED;
+                } else {
+                    hdr.packet_in.reason = packet_in_reason_t.SENT;
                 }
             } else {
                 verdict_t verdict = verdict_t.KEEP;

@@ -163,6 +163,13 @@ def test_slices_of_keys_and_constants_are_read(sources: Path) -> None:
         check_assembly(sources, ASSEMBLY.replace("0b0100011*", "0x11"))
 
 
+def test_matches_in_octal_are_read(sources: Path) -> None:
+    (sources / "p4src/tna/parser.p4").write_text(PARSER.replace("0x46 &&& 0xfe", "0x48 &&& 0xf8"))
+    assert check_assembly(sources, ASSEMBLY.replace("0b0100011*", "0o11*")) == 4
+    with pytest.raises(AssemblyError, match="has lost its branch 0x48 &&& 0xf8"):
+        check_assembly(sources, ASSEMBLY.replace("0b0100011*", "0o12*"))
+
+
 def test_a_value_that_nobody_can_tell_is_an_error(sources: Path) -> None:
     parser = sources / "p4src/tna/parser.p4"
     parser.write_text(PARSER.replace("0x46 &&& 0xfe", "NOWHERE"))
