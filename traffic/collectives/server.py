@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
             while not server.wait(1.0):
                 pass
     except GradlaneError as error:
-        print(f"error: {error}", file=sys.stderr)
+        sys.stderr.write(f"error: {error}\n")
         return error.exit_code
     return 0
 

@@ -55,5 +55,5 @@ def errors_in_one_line() -> Iterator[None]:
     try:
         yield
     except GradlaneError as error:
-        print(f"error: {error}", file=sys.stderr)
+        sys.stderr.write(f"error: {error}\n")  # in one piece: other ranks say so at the same time
         sys.exit(error.exit_code)
