@@ -139,7 +139,7 @@ class Connections:
                         continue
                     if events & selectors.EVENT_READ:
                         self._read(key.data)
-                    if events & selectors.EVENT_WRITE:
+                    if events & selectors.EVENT_WRITE and key.data.socket.fileno() >= 0:  # it may just have left
                         self._write(key.data)
         except Exception as error:
             if not self._closing:
