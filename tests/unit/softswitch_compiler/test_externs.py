@@ -296,7 +296,7 @@ def test_an_identity_selector_walks_the_members_by_ascending_id(load: Load) -> N
 
 
 def test_members_of_a_shared_selector_may_name_either_tables_copy_of_an_action(load: Load) -> None:
-    """p4c copies an action for each table that uses it; tables that share a profile run whatever copy a member names."""
+    """p4c copies an action for each table that uses it; tables that share a profile run either copy."""
     program = ProgramBuilder()
     program.header("in", [["group", 8], ["h", 16]])
     program.state("start", program.extract("in"))
