@@ -6,6 +6,7 @@
  */
 #include "engine.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +165,15 @@ static void check(struct ss_switch *sw)
     ss_account(sw, &account);
     if (account.received + account.copied != account.sent + account.dropped + account.queued)
         die("a packet is not accounted for");
+}
+
+/* The program stays loaded between inputs: libFuzzer goes on reading its counters. */
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc; (void)argv;
+    if (!getenv("FUZZ_PROGRAM") || !dlopen(getenv("FUZZ_PROGRAM"), RTLD_NOW | RTLD_LOCAL))
+        die("FUZZ_PROGRAM names no program");
+    return 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
