@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from topologies import processes
 from topologies.errors import FailureError
@@ -20,6 +20,8 @@ from traffic.replay.frames import Station
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECK_SECONDS = 0.5
+
+Entered = TypeVar("Entered", bound="End")
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,9 @@ def site_of(running: RunningFabric, name: str) -> Site:
 class End:
     """A Python module as a process in a host's namespace, ended when the context is left."""
 
-    def __init__(self, name: str, site: Site, module: str, *arguments: str) -> None:
+    def __init__(
+        self, name: str, site: Site, module: str, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> None:
         command = [*site.enter, sys.executable, "-m", module, *arguments]
         self._name = name
         try:
@@ -63,7 +67,7 @@ class End:
                 stderr=subprocess.PIPE,
                 text=True,
                 start_new_session=True,  # Ctrl-C reaches us alone, and we end them
-                env={**site.environment, "PYTHONPATH": str(ROOT)},
+                env={**site.environment, **(environment or {}), "PYTHONPATH": str(ROOT)},
             )
         except OSError as error:
             raise FailureError(f"cannot start the {self._name}: {command[0]}: {error.strerror}") from None
@@ -71,12 +75,17 @@ class End:
         self._said = b""
         self._input, self._output = _pipe(self._process.stdin), _pipe(self._process.stdout)
 
-    def __enter__(self) -> "End":
+    def __enter__(self: Entered) -> Entered:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.communicate()
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
 
     def say(self, line: str) -> None:
         """Write one line to the process."""

@@ -34,27 +34,15 @@ class Case:
     values: int
 
 
+NINE = """
+kind: {kind}
+dimensions: [3, 3]
+hosts_per_switch: 1
+host_link: {{rate: 32M}}
+fabric_link: {{rate: 8M}}
+"""
 CASES = {
-    "torus": Case(
-        """
-kind: torus
-dimensions: [3, 3]
-hosts_per_switch: 1
-host_link: {rate: 32M}
-fabric_link: {rate: 8M}
-""",
-        748_800,
-    ),
-    "mesh": Case(
-        """
-kind: mesh
-dimensions: [3, 3]
-hosts_per_switch: 1
-host_link: {rate: 32M}
-fabric_link: {rate: 8M}
-""",
-        748_800,
-    ),
+    **{kind: Case(NINE.format(kind=kind), 748_800) for kind in ("torus", "mesh")},
     "leaf_spine": Case(
         """
 kind: leaf_spine

@@ -61,28 +61,25 @@ def shifted(schedule: Schedule, send: int, by: int) -> Schedule:
     return in_order(schedule.network, schedule.demand, "test", schedule.chunk, schedule.link, start, schedule.reduces)
 
 
-def doubled(schedule: Schedule) -> Schedule:
+def sent_again(schedule: Schedule, start: int, reduces: bool) -> Schedule:
+    """Return a schedule whose first transfer happens once more."""
     return in_order(
         schedule.network,
         schedule.demand,
         "test",
         np.append(schedule.chunk, schedule.chunk[0]),
         np.append(schedule.link, schedule.link[0]),
-        np.append(schedule.start, schedule.start[0] + 1),
-        np.append(schedule.reduces, schedule.reduces[0]),
+        np.append(schedule.start, start),
+        np.append(schedule.reduces, reduces),
     )
+
+
+def doubled(schedule: Schedule) -> Schedule:
+    return sent_again(schedule, schedule.start[0] + 1, schedule.reduces[0])
 
 
 def repeated(schedule: Schedule) -> Schedule:
-    return in_order(
-        schedule.network,
-        schedule.demand,
-        "test",
-        np.append(schedule.chunk, schedule.chunk[0]),
-        np.append(schedule.link, schedule.link[0]),
-        np.append(schedule.start, schedule.end.max()),
-        np.append(schedule.reduces, False),
-    )
+    return sent_again(schedule, schedule.end.max(), False)
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS)
