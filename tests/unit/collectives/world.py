@@ -62,7 +62,7 @@ class World:
         members = []
         for number, node in enumerate(nodes):
             peers = {at: network.peer(node, other) for at, other in enumerate(nodes) if at != number}
-            channel = EndpointChannel(job, node.endpoint, peers, lambda: network.now)
+            channel = EndpointChannel(job, number, node.endpoint, peers, lambda: network.now)
             members.append(Member(job, number, channel))
             channel.attach(members[-1])
         world = World(job, network, nodes, members)

@@ -50,6 +50,7 @@ class Measured:
             "measured_ms": self.median * 1e3,
             "all_ms": [seconds * 1e3 for seconds in self.seconds],
             "predicted_ms": None if self.predicted is None else self.predicted * 1e3,
+            "of_predicted": None if self.predicted is None else self.median / self.predicted,
         }
 
 
