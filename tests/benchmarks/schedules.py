@@ -78,6 +78,8 @@ def measure(case: Case, turns: int, rounds: int) -> list[dict[str, Any]]:
                 for (what, policy), into in zip(RUNS, found, strict=True):
                     install(path, policy).check()
                     into.append(run(net.running, schedule if what == "schedule" else what, case.values, rounds=rounds))
+                    took = ", ".join(f"{second:.2f}" for second in into[-1].seconds)
+                    print(f"{fabric.name}: {what} over {policy}: {took} s", flush=True)
     rows = []
     for (_, policy), runs in zip(RUNS, found, strict=True):
         together = replace(runs[0], seconds=tuple(second for one in runs for second in one.seconds))

@@ -68,7 +68,7 @@ class SocketChannel:
 
     def __init__(self, job: Job, node: int) -> None:
         self.job = job
-        self._socket = SocketEndpoint(job.addresses[node], job.port, job.meeting)
+        self._socket = SocketEndpoint(job.addresses[node], job.port, job.meeting(node))
         self._time = 0
         others = {other: address for other, address in enumerate(job.addresses) if other != node}
         peers = {other: self._socket.peer(address, job.port) for other, address in others.items()}

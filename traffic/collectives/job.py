@@ -159,7 +159,7 @@ class Job:
         )
 
     def settings_between(self, source: int, destination: int) -> Settings:
-        """Return the transport's from one node to another, which are slower where a schedule's links are."""
+        """Return the transport's from one node to another (itself: to all), slower where a schedule's links are."""
         settings = self.settings
         line = min(settings.rate.line, self.plan.rates.get((source, destination), settings.rate.line))
         bounds = replace(
@@ -186,11 +186,10 @@ class Job:
             target_delay=max(round(bursts * SECOND), default.target_delay),
         )
 
-    @property
-    def meeting(self) -> Settings:
-        """The transport's at the start, when others may not be there yet."""
+    def meeting(self, node: int) -> Settings:
+        """Return the transport's of a node at the start, when others may not be there yet."""
         wait = round(self.connect_timeout * SECOND)
-        return replace(self.settings, patience=wait, overdue=wait)
+        return replace(self.settings_between(node, node), patience=wait, overdue=wait)
 
     # ---- as JSON
 

@@ -60,7 +60,7 @@ class Plan:
     chunks: int
     sends: tuple[Send, ...]
     rates: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    """Bits/s from one node to another where the plan was made for that: no sender goes beyond."""
+    """Bits/s from one node to another, and from a node to itself: to all others together. No sender goes beyond."""
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -207,6 +207,8 @@ def from_file(file: Path, workers: int) -> Plan:
     for link in sorted(set(schedule.link.tolist())):  # all ways from one to the other together
         way = rank[int(network.source[link])], rank[int(network.destination[link])]
         rates[way] += 8 * float(network.bandwidth[link])
+    for npu in set(schedule.source.tolist()):
+        rates[rank[npu], rank[npu]] = 8 * network.out_rate(npu)
     return replace(_plan(file.name, workers, workers, demand.chunks, sends), rates=dict(rates))
 
 

@@ -58,7 +58,7 @@ class World:
     @staticmethod
     def of(job: Job, trouble: Trouble | None = None, *, seed: int = 0, port: Port | None = None) -> World:
         network = VirtualNetwork(seed=seed)
-        nodes = [network.add(f"n{number}", job.meeting, port) for number in range(len(job.addresses))]
+        nodes = [network.add(f"n{number}", job.meeting(number), port) for number in range(len(job.addresses))]
         members = []
         for number, node in enumerate(nodes):
             peers = {at: network.peer(node, other) for at, other in enumerate(nodes) if at != number}

@@ -108,6 +108,15 @@ class Network:
         """Links out of NPU n are out_links[first_out[n] : first_out[n + 1]]; shape (npus + 1,)."""
         return np.searchsorted(self.source[self.out_links], np.arange(self.npus + 1)).astype(np.uint32)
 
+    def out_rate(self, npu: int) -> float:
+        """Return bytes/s that an NPU can send at best: over all its links, or through a port that all of them share."""
+        links = self.out_links[self.first_out[npu] : self.first_out[npu + 1]].tolist()
+        rate = float(self.bandwidth[links].sum())
+        ports = self.occupied
+        shared = set.intersection(*(set(ports.port[ports.first[at] : ports.first[at + 1]].tolist()) for at in links))
+        fastest = float(self.bandwidth[links].max())
+        return min([rate, *(float(ports.slots[port]) * fastest for port in shared)])
+
     def reversed(self) -> tuple[Network, Index]:
         """Return the network with every link turned round, and for each of its links the number it has here."""
         order = np.lexsort((self.destination, self.source)).astype(np.uint32)
