@@ -160,13 +160,14 @@ class Job:
 
     def settings_between(self, source: int, destination: int) -> Settings:
         """Return the transport's from one node to another (itself: to all), slower where a schedule's links are."""
-        settings = self.settings
-        line = min(settings.rate.line, self.plan.rates.get((source, destination), settings.rate.line))
+        settings, way = self.settings, (source, destination)
+        line = min(settings.rate.line, self.plan.rates.get(way, settings.rate.line))
+        certain = self.plan.reserved and way in self.plan.rates
         bounds = replace(
             settings.rate,
             line=line,
-            initial=min(settings.rate.initial, line),
-            least=min(settings.rate.least, line),
+            initial=line if certain else min(settings.rate.initial, line),
+            least=line if certain else min(settings.rate.least, line),
         )
         return replace(settings, rate=bounds)
 
