@@ -60,7 +60,8 @@ class Job:
     wire: DataType = DataType.FLOAT32
     """How values travel. Sums are made in float32."""
     tolerance: Tolerance = field(default_factory=lambda: Tolerance(push=0.0))
-    """What may be lost of what is still to be summed. Sums are delivered whole, so that all ranks have the same."""
+    """What may be lost: of a push, by the network; of a pull, that is of a sum, it is left out by whoever made the sum,
+    for all ranks alike, so that they stay equal."""
     budget: Budget | None = None
     fill: Fill = Fill.ZERO
     """What stands in for a lost value where it would have been added."""
@@ -97,8 +98,6 @@ class Job:
             raise UsageError("a job's number and its ranks are below 65,536")
         if (self.collective == PARAMETER_SERVER) != bool(self.servers):
             raise UsageError("a job has parameter servers if, and only if, its collective is ps")
-        if self.tolerance.pull:
-            raise UsageError("sums are delivered whole: a tolerance of pulls would let the ranks differ")
         if min(self.patience, self.timeout, self.connect_timeout, self.line_rate) <= 0:
             raise UsageError("times and rates of a job are above zero")
 
@@ -138,11 +137,15 @@ class Job:
         if self.error_feedback is not None:
             return self.error_feedback
         most = self.budget.share if self.budget else max(self.tolerance.push, *self.tolerance.by_class.values(), 0.0)
-        return ErrorFeedback.wanted(most)
+        return ErrorFeedback.wanted(max(most, self.tolerance.pull))
 
     def tolerated(self, layer: int, round_number: int) -> float:
         """Return the share that may be lost of values that are to be summed."""
         return self.tolerance.of(Direction.PUSH, layer, round_number)
+
+    def left_out(self, layer: int, round_number: int) -> float:
+        """Return the share of a sum that its ranks do without, the least important packets of it."""
+        return self.tolerance.of(Direction.PULL, layer, round_number)
 
     @property
     def settings(self) -> Settings:
@@ -164,9 +167,9 @@ class Job:
 
         A burst of each is no congestion, nor is a second one behind it.
         """
-        workers = len(self.workers)
-        bursts = 2 * workers * MAX_BURST * 8 * MTU / self.line_rate
-        default = RateSettings()
+        workers, default = len(self.workers), RateSettings()
+        burst = min(MAX_BURST * 8 * MTU / self.line_rate, Settings().quantum / SECOND)
+        bursts = 2 * workers * burst
         return RateSettings(
             line=self.line_rate,
             initial=min(max(self.line_rate / workers, default.initial), self.line_rate),
@@ -188,6 +191,7 @@ class Job:
         tolerance = self.tolerance
         plain["tolerance"] = {
             "push": tolerance.push,
+            "pull": tolerance.pull,
             "by_class": {str(class_): share for class_, share in tolerance.by_class.items()},
             "schedule": [list(pair) for pair in tolerance.schedule],
         }
@@ -249,6 +253,7 @@ class Job:
 def _tolerance(plain: dict[str, Any]) -> Tolerance:
     return Tolerance(
         push=float(plain.get("push", 0.0)),
+        pull=float(plain.get("pull", 0.0)),
         by_class={int(class_): float(share) for class_, share in plain.get("by_class", {}).items()},
         schedule=tuple((int(first), float(factor)) for first, factor in plain.get("schedule", ())),
     )

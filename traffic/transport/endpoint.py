@@ -390,13 +390,15 @@ class Endpoint:
         priority: int | None = None,
         data_type: DataType = DataType.FLOAT32,
         path: int = 0,
+        blank: bool = False,
     ) -> Sending:
         """Begin to send a message; `values` must not change until its result is there.
 
         `tolerance` is the share of values that may be missing: the least important are sent only if others get lost,
         and of a message that may miss nothing the fabric may drop nothing. Of the messages to a peer, those of the
         highest `priority` go first (0..7, unless told by layer: front layers first). `path` pins it to a member of the
-        fabric's path groups, 0 to none. Raises ValueError if a message of this name is on its way to the peer.
+        fabric's path groups, 0 to none. With `blank`, packets of nothing but zeros are told, in START and FINISH, not
+        sent. Raises ValueError if a message of this name is on its way to the peer.
         """
         if self.closed:
             raise Cancelled("the endpoint is closed")
@@ -413,6 +415,7 @@ class Endpoint:
             protected_share=peer.settings.protected_share if tolerance else 1.0,
             held_share=max(tolerance - peer.settings.spare_share, 0.0),
             path=path,
+            blank=blank,
         )
         allowed = int(tolerance * message.value_count)
         chosen = priority_of(ids.layer) if priority is None else priority

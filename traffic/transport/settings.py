@@ -25,7 +25,7 @@ class Settings:
     linger: int = 2 * SECOND
     """How long a message is remembered after both ends know how it ended, so that what comes late is known."""
     quantum: int = MILLISECOND
-    """A burst takes no longer than this at the sender's rate."""
+    """A burst takes no longer than this at the link's rate, and four times this at the peer's."""
     burst: int = 16
     """Packets at once."""
     per_packet: int = IPV4_VALUES

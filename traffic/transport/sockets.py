@@ -27,7 +27,7 @@ from traffic.transport.receiver import Expectation, Receiving
 from traffic.transport.sender import Sending, SendReport
 from traffic.transport.settings import Settings
 from traffic.transport.timing import SECOND
-from traffic.wire import GRADIENT_PORT, DataType
+from traffic.wire import GRADIENT_PORT, MTU, DataType
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ FAREWELL = SECOND
 SOCKET_BYTES = 16 << 20
 SO_RCVBUFFORCE = 33
 MAX_TURNS = 256
+LEAST_LOOK = 500_000
 
 Result = TypeVar("Result")
 
@@ -64,6 +65,7 @@ class SocketEndpoint:
         self._reception = self._ffi.new("struct reception *")
         self._reception.buffers = self._ffi.from_buffer("uint8_t[]", self._buffers, require_writable=True)
         self._reception.messages = BUFFERS
+        self._reception.look_ns = look_interval(self.endpoint.settings)
         self._frames = np.empty((ROWS, ROW_BYTES), np.uint8)
         self._lengths, self._sources = np.zeros(ROWS, np.uint32), np.zeros(ROWS, np.uint64)
         self._times, self._verdicts = np.zeros(ROWS, np.uint64), np.zeros(ROWS, np.uint8)
@@ -257,6 +259,12 @@ class SocketEndpoint:
             with contextlib.suppress(OSError):  # as good as lost on the way
                 self._socket.sendto(message, _address(self._names[peer.source], self._ipv6))
         outgoing.clear()
+
+
+def look_interval(settings: Settings) -> int:
+    """Return the ns between two looks at the socket while packets come: a burst's time on the link, within bounds."""
+    burst = settings.burst * 8 * MTU * SECOND / settings.rate.line
+    return int(min(max(burst, LEAST_LOOK), settings.quantum))
 
 
 def _check(code: int) -> None:
