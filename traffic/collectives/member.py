@@ -299,9 +299,10 @@ class Member:
             return self._spending.tolerance(name.round)
         return self.job.tolerated(name.layer, name.round)
 
-    def left_out(self, name: Name) -> float:
-        """Return the share of a sum that is left out of it for all ranks alike."""
-        return 0.0 if name.exact else self.job.left_out(name.layer, name.round)
+    def left_out(self, name: Name) -> float | None:
+        """Return the share of a sum that is left out of it for all ranks alike; None: nothing of it ever is."""
+        never = name.exact or not self.job.tolerance.pull
+        return None if never else self.job.left_out(name.layer, name.round)
 
     # ---- messages
 

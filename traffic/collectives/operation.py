@@ -49,8 +49,8 @@ class Host(Protocol):
     def tolerance(self, name: Name) -> float:
         """Return the share that may be lost of values to be summed."""
 
-    def left_out(self, name: Name) -> float:
-        """Return the share that is left out of a sum."""
+    def left_out(self, name: Name) -> float | None:
+        """Return the share that is left out of a sum; None: nothing of it ever is."""
 
     def guard(self, function: Callable[[], None]) -> None:
         """Run a function; what it raises ends the job."""
@@ -212,7 +212,7 @@ class Operation:
         if not send.reduces:
             whole = self._whole(send.chunk)
             ids = name.ids(host.job.number, host.node, send.number, self.weight)
-            host.send(send.destination, whole, ids, name, 0.0, send.path, host.left_out(name) > 0)
+            host.send(send.destination, whole, ids, name, 0.0, send.path, host.left_out(name) is not None)
             return
         partial = self._partial[send.chunk]
         ids = name.ids(host.job.number, host.node, send.number, partial.weight)
@@ -251,7 +251,7 @@ class Operation:
             values = self._unscaled(Partial(self._scaled(partial), partial.weight, self._weighted))
             if host.job.op is Op.MEAN:
                 values = values / np.float32(len(host.job.workers))
-            if share := host.left_out(self.name):
+            if (share := host.left_out(self.name)) is not None:
                 values = self._leave_out(chunk, values, share)
             if host.job.wire is not DataType.FLOAT32 and not self.name.exact:
                 values = decode(encode(values, host.job.wire), host.job.wire)
