@@ -19,11 +19,15 @@ from traffic.transport.core import MAX_BURST
 from traffic.transport.loss import ErrorFeedback, Fill
 from traffic.transport.rate import RateSettings
 from traffic.transport.settings import Settings
-from traffic.transport.timing import SECOND
+from traffic.transport.timing import MILLISECOND, SECOND
 from traffic.transport.tolerance import Direction, Tolerance
 from traffic.wire import FRAME_OVERHEAD, GRADIENT_PORT, IPV4_VALUES, IPV6_VALUES, MTU, VALUE_BYTES, DataType
 
 PARAMETER_SERVER = "ps"
+
+
+LONGEST_FEEDBACK = 20 * MILLISECOND
+"""Between two reports to a sender: it eases off no sooner."""
 
 
 class Op(Enum):
@@ -151,9 +155,11 @@ class Job:
     def settings(self) -> Settings:
         """The transport's, once all have met."""
         rate, default = self._rates, Settings()
+        least, most = default.feedback
+        often = min(max(rate.target_delay // 2, least), LONGEST_FEEDBACK)
         return Settings(
             rate=rate,
-            feedback=(rate.target_delay // 2, max(rate.target_delay, default.feedback[1])),
+            feedback=(often, max(often, most)),
             key=bytes.fromhex(self.key) if self.key else None,
             patience=round(self.patience * SECOND),
             overdue=round(self.timeout * SECOND),
@@ -165,11 +171,10 @@ class Job:
     def _rates(self) -> RateSettings:
         """Bounds that follow from who may send to one link at once: all workers, in rounds that begin together.
 
-        A burst of each is no congestion, nor is a second one behind it.
+        A burst of each is no congestion.
         """
         workers, default = len(self.workers), RateSettings()
-        burst = min(MAX_BURST * 8 * MTU / self.line_rate, Settings().quantum / SECOND)
-        bursts = 2 * workers * burst
+        bursts = workers * MAX_BURST * 8 * MTU / self.line_rate
         return RateSettings(
             line=self.line_rate,
             initial=min(max(self.line_rate / workers, default.initial), self.line_rate),

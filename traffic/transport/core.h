@@ -120,6 +120,7 @@ struct reception {
     uint8_t *buffers;            /* messages * 65536 bytes */
     uint32_t messages;           /* at most 64 */
     uint64_t look_ns;            /* between two looks while packets come: to wake for each would cost more than it */
+    uint64_t gather_ns;          /* how long to take packets of known messages before Python hears of them */
     uint64_t truncated;          /* datagrams longer than a buffer or with cut control data */
 };
 

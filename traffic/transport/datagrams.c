@@ -29,7 +29,6 @@
 #define MAX_MESSAGES 64
 #define BUFFER_BYTES 65536
 #define CONTROL_BYTES 128
-#define GATHER_NS 2000000       /* how long to take packets of known messages before Python hears of them */
 #define LINE_SLACK_NS 2e6
 #define COALESCE_NS 100000      /* what a sender that waits waits longer, to send several bursts at once */
 #define COALESCED_RATE 2e9      /* if a burst takes less than that */
@@ -325,10 +324,10 @@ int datagrams_run(int fd, int wake_fd, struct core *core, struct reception *rece
             if (core->touched_count && !news)
                 news = now;
         }
-        if (now >= until || (news && now >= news + GATHER_NS))
+        if (now >= until || (news && now >= news + reception->gather_ns))
             return 0;
         struct turn *first = first_due(turns, count);
-        uint64_t next = news && news + GATHER_NS < until ? news + GATHER_NS : until;
+        uint64_t next = news && news + reception->gather_ns < until ? news + reception->gather_ns : until;
         if (first) {
             uint64_t due = (uint64_t)(first->pacer->due_ns > line->free_ns ? first->pacer->due_ns : line->free_ns);
             if (due <= now) {

@@ -93,6 +93,8 @@ class Peer:
     """Patience with packets that were overtaken, times what was measured; doubles when it proves too short."""
     deadline: int | None = None
     sending: dict[bytes, Sending] = field(default_factory=dict)
+    waiting: dict[bytes, Sending] = field(default_factory=dict)
+    """Of them, those that have packets to send."""
     receiving: dict[bytes, Receiving] = field(default_factory=dict)
     complete: OrderedDict[bytes, Receiving] = field(default_factory=OrderedDict)
     """Messages that have arrived: they linger, and those that nobody here asked for yet stay until somebody does."""
@@ -180,6 +182,7 @@ class Peer:
     def forget_sending(self, message: Sending) -> None:
         """Drop a message that is done with."""
         self.sending.pop(message.key, None)
+        self.waiting.pop(message.key, None)
         self._watch()
 
     def completed(self, message: Receiving) -> None:
@@ -420,7 +423,7 @@ class Endpoint:
         allowed = int(tolerance * message.value_count)
         chosen = priority_of(ids.layer) if priority is None else priority
         sending = Sending(peer, ids, message, data_type, allowed, chosen, now)
-        peer.sending[message.key] = sending
+        peer.sending[message.key] = peer.waiting[message.key] = sending
         peer.watch(now)
         sending.start(now)
         return sending
@@ -464,12 +467,12 @@ class Endpoint:
 
     # ---- the driver
 
-    def take(self, frame: bytes, source: int, verdict: Verdict, now: int, arrived: int | None = None) -> None:
+    def take(self, frame: bytes, source: int, verdict: int, now: int, arrived: int | None = None) -> None:
         """Take a packet that the core did not; `arrived` is when the host got it, if that was before `now`."""
         peer = self.peers.get(source)
         if peer is None:
             self.counts.foreign += 1
-        elif verdict is Verdict.UNKNOWN:
+        elif verdict == Verdict.UNKNOWN:
             peer.take_early(frame)
         elif (message := self.seal.open(frame)) is None:
             self.counts.forged += 1
@@ -512,7 +515,9 @@ class Endpoint:
         """Return what may be sent: of every peer the message of the highest priority, the eldest among equals."""
         chosen = []
         for peer in self.peers.values():
-            ready = [message for message in peer.sending.values() if not message.paused and message.message.has_packets]
+            if not peer.waiting:
+                continue
+            ready = [message for message in peer.waiting.values() if not message.paused]
             if ready:
                 chosen.append(max(ready, key=lambda message: message.priority))
         return chosen

@@ -114,7 +114,10 @@ class Sending:
         self._counted_bytes = self.message.struct.sent_bytes
         packets = -(-frames // (GRADIENT_BYTES + self.message.struct.payload_bytes))
         self.peer.rate.sent(frames + packets * self.peer.settings.frame_overhead)
-        if self.state in (State.OPENING, State.FLOWING) and not self.message.has_packets:
+        if self.message.has_packets:
+            return
+        self.peer.waiting.pop(self.key, None)
+        if self.state in (State.OPENING, State.FLOWING):
             self.state, self._attempt = State.PROBING, 0
             self._probe(now)
 
@@ -233,6 +236,7 @@ class Sending:
         chosen = self._choose(asked)
         if len(chosen):
             self.message.send_again(chosen)
+            self.peer.waiting[self.key] = self
         self.paused = False
         self.state, self._attempt = State.FLOWING, 0
         self._arm(now)
@@ -257,6 +261,7 @@ class Sending:
     def _stopped(self, stop: Stop, control: Control, now: int) -> None:
         self._flow(stop.feedback, now)
         self.message.stop()
+        self.peer.waiting.pop(self.key, None)
         self._stop, self.state, self._attempt = stop, State.CLOSING, 0
         self._close(control, now)
 
