@@ -25,9 +25,9 @@ from topologies.errors import FailureError
 from topologies.mininet_fabric import MininetFabric
 from topologies.model import Fabric
 from traffic import native
-from traffic.training import data
-from traffic.training.agent import Place
-from traffic.training.methods import Wiring
+from traffic.exchanges import data
+from traffic.exchanges.agent import Place
+from traffic.exchanges.methods import Wiring
 from traffic.transport import core
 
 FABRIC = Path(__file__).with_name("fabric.yaml")

@@ -18,7 +18,7 @@ from gradlane.demo.bed import LAST_DRAW, Bed, TcpTuning
 from gradlane.demo.plan import WARM_ROUNDS, Method, Part, Plan
 from gradlane.demo.statistics import Segment, Training, background_figures
 from topologies.errors import FailureError
-from traffic.training.methods import Wiring
+from traffic.exchanges.methods import Wiring
 
 SETTLE_SECONDS = 0.6
 """Between the start of background and the first round."""

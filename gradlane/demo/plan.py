@@ -12,13 +12,13 @@ import numpy as np
 from controller.policy import Policy
 from gradlane.demo import policies, tuner
 from gradlane.demo.bed import Roles, TcpTuning
-from traffic.training import gloo
-from traffic.training.background import Burst, Trace
-from traffic.training.collective import CollectiveSettings
-from traffic.training.gloo import GlooSettings
-from traffic.training.methods import Kind
-from traffic.training.networks import RECIPES
-from traffic.training.tcp import TcpSettings
+from traffic.exchanges import gloo
+from traffic.exchanges.background import Burst, Trace
+from traffic.exchanges.collective import CollectiveSettings
+from traffic.exchanges.gloo import GlooSettings
+from traffic.exchanges.methods import Kind
+from traffic.exchanges.networks import RECIPES
+from traffic.exchanges.tcp import TcpSettings
 
 TCP_PORT, GLOO_PORT = 18400, 18500
 P3_PIECE, PIECE = 16384, 65536

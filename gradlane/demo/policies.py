@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from controller.policy import Policy
-from traffic.training.background import BACKGROUND_JOB, DSCP
+from traffic.exchanges.background import BACKGROUND_JOB, DSCP
 
 FRONT_CLASS = 6
 RANGES = [

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlane.demo.agents import Answer
-from traffic.training.background import PAYLOAD
+from traffic.exchanges.background import PAYLOAD
 
 ROUNDS_FOR_P99 = 300
 MATCHING_ACCURACY = 0.005

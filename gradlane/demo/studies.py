@@ -16,9 +16,9 @@ from gradlane.demo import statistics
 from gradlane.demo.bed import Bed, Roles, load_fabric
 from gradlane.demo.experiment import Experiment
 from gradlane.demo.plan import METHODS, OURS, Part, Plan
-from traffic.training import data
-from traffic.training.networks import RECIPES
-from traffic.training.sweep import SWEEP, train
+from traffic.exchanges import data
+from traffic.exchanges.networks import RECIPES
+from traffic.exchanges.sweep import SWEEP, train
 
 CHECKED = ("p3", OURS)
 HALVED = 1.7

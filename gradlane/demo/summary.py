@@ -14,7 +14,7 @@ from gradlane.demo import statistics
 from gradlane.demo.parts import Measured
 from gradlane.demo.plan import ABLATION, BASELINES, COMPRESSING, METHODS, OURS, Plan
 from gradlane.demo.statistics import Training
-from traffic.training.networks import RECIPES
+from traffic.exchanges.networks import RECIPES
 
 MOST_CPU = 0.6
 

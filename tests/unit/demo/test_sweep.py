@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from traffic.training.data import Dataset
-from traffic.training.networks import Recipe
-from traffic.training.sweep import Case, Lost, train
+from traffic.exchanges.data import Dataset
+from traffic.exchanges.networks import Recipe
+from traffic.exchanges.sweep import Case, Lost, train
 
 RECIPE = Recipe((40, 96, 4), batch=32, learning_rate=0.1, targets=(0.9,))
 

@@ -11,8 +11,8 @@ from gradlane.demo import plan as plans
 from gradlane.demo import tuner
 from gradlane.demo.__main__ import main
 from gradlane.demo.bed import Roles, TcpTuning, load_fabric, renumbered
-from traffic.training.background import Trace
-from traffic.training.methods import Wiring
+from traffic.exchanges.background import Trace
+from traffic.exchanges.methods import Wiring
 
 
 def test_the_tuner_tries_every_setting_and_takes_the_fastest() -> None:

@@ -13,8 +13,8 @@ from topologies.errors import FailureError
 from traffic.collectives.communicator import Communicator, Reduced
 from traffic.collectives.job import Job
 from traffic.collectives.server import Server
-from traffic.training.exchange import PATIENCE, Gradient
-from traffic.training.pieces import Piece
+from traffic.exchanges.exchange import PATIENCE, Gradient
+from traffic.exchanges.pieces import Piece
 from traffic.transport.tolerance import Tolerance
 
 

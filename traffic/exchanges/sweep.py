@@ -11,10 +11,10 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from traffic.exchanges.data import Dataset
+from traffic.exchanges.networks import Recipe, cross_entropy
 from traffic.model import Floats
 from traffic.packer import PROTECTED_BELOW, mean_magnitudes
-from traffic.training.data import Dataset
-from traffic.training.networks import Recipe, cross_entropy
 from traffic.wire import IPV4_VALUES
 
 
