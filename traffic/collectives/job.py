@@ -26,6 +26,8 @@ from traffic.wire import FRAME_OVERHEAD, GRADIENT_PORT, IPV4_VALUES, IPV6_VALUES
 PARAMETER_SERVER = "ps"
 
 
+MAX_AHEAD = 4
+"""Quanta of a peer's rate in a burst: where all send to one link, a burst takes a quantum of the link's."""
 LONGEST_FEEDBACK = 20 * MILLISECOND
 """Between two reports to a sender: it eases off no sooner."""
 
@@ -159,6 +161,7 @@ class Job:
         often = min(max(rate.target_delay // 2, least), LONGEST_FEEDBACK)
         return Settings(
             rate=rate,
+            ahead=min(len(self.workers), MAX_AHEAD),
             feedback=(often, max(often, most)),
             key=bytes.fromhex(self.key) if self.key else None,
             patience=round(self.patience * SECOND),

@@ -19,7 +19,6 @@
 #define MAX_BURST 16
 #define SENT_RING 4096
 #define MOST_BEHIND 10          /* quanta that a sender makes up for when it was kept from the processor */
-#define SPREAD 4                /* quanta of its rate that a burst may be ahead: each burst wakes its sender */
 #define CATCH_UP 2              /* how many times its rate it sends meanwhile, and a quantum of that without a wait, which
                                  * may take long on a busy host; what exceeds the line waits in the host */
 
@@ -271,8 +270,8 @@ void inbound_blank(struct inbound *message, const uint8_t *blank, uint32_t blank
 uint32_t outbound_next(struct outbound *message, struct pacer *pacer, uint64_t now, uint32_t *indices)
 {
     uint32_t burst = pacer->burst < MAX_BURST ? pacer->burst : MAX_BURST, count = 0;
-    double bits = 0, spread = SPREAD * pacer->rate;
-    double quantum_bits = (spread < pacer->line_rate ? spread : pacer->line_rate) * pacer->quantum_ns / 1e9;
+    double bits = 0, ahead = pacer->ahead * pacer->rate;
+    double quantum_bits = (ahead < pacer->line_rate ? ahead : pacer->line_rate) * pacer->quantum_ns / 1e9;
     while (count < burst) {
         int again = message->again_next < message->again_count;
         if (!again && message->fresh_next == message->fresh_count)

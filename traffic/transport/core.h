@@ -80,7 +80,8 @@ struct pacer {
     double catch_up_ns;          /* when it may leave at the rate of catching up */
     uint32_t overhead;           /* bytes of a frame before the gradient header */
     uint32_t burst;              /* packets at once, at most 16 */
-    double quantum_ns;           /* a burst takes no longer than this at `line_rate`, four times this at `rate`, but for its first packet */
+    double quantum_ns;           /* a burst takes no longer than this at `line_rate`, but for its first packet */
+    uint32_t ahead;              /* nor longer than so many quanta at `rate` */
 };
 
 /* Choose, number and stamp the next burst of a message; returns how many indices were written (at most 16), and moves

@@ -388,6 +388,7 @@ class Endpoint:
         pacer = load()[0].new("struct pacer *")
         pacer.rate, pacer.line_rate = rate.rate, settings.rate.line
         pacer.overhead, pacer.burst, pacer.quantum_ns = settings.frame_overhead, settings.burst, settings.quantum
+        pacer.ahead = settings.ahead
         peer = Peer(self, address, source, settings, rate, pacer)
         self.peers[source] = peer
         return peer
