@@ -178,9 +178,11 @@ class Job:
         """
         workers, default = len(self.workers), RateSettings()
         bursts = workers * MAX_BURST * 8 * MTU / self.line_rate
+        fair = self.line_rate / self.plan.most_senders
         return RateSettings(
             line=self.line_rate,
-            initial=min(max(self.line_rate / workers, default.initial), self.line_rate),
+            initial=min(max(fair, default.initial), self.line_rate),
+            fair=fair,
             least=min(max(self.line_rate / (2 * workers), default.least), self.line_rate),
             target_delay=max(round(bursts * SECOND), default.target_delay),
         )
