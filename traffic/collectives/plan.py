@@ -86,10 +86,9 @@ class Plan:
     def most_senders(self) -> int:
         """How many nodes send to the one that most send to, or are sent to by the one that sends to most."""
         pairs = {(send.source, send.destination) for send in self.sends}
-        ends = Counter(("to", destination) for _, destination in pairs) + Counter(
-            ("from", source) for source, _ in pairs
-        )
-        return max(ends.values(), default=1)
+        to = Counter(destination for _, destination in pairs)
+        of = Counter(source for source, _ in pairs)
+        return max(*to.values(), *of.values(), 1)
 
     def cut(self, size: int, per_packet: int, turn: int) -> NDArray[np.int64]:
         """Return where chunks begin and end in a tensor of `size` values, shape (chunks, 2).
