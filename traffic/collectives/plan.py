@@ -88,7 +88,7 @@ class Plan:
         pairs = {(send.source, send.destination) for send in self.sends}
         to = Counter(destination for _, destination in pairs)
         of = Counter(source for source, _ in pairs)
-        return max(*to.values(), *of.values(), 1)
+        return max([*to.values(), *of.values(), 1])
 
     def cut(self, size: int, per_packet: int, turn: int) -> NDArray[np.int64]:
         """Return where chunks begin and end in a tensor of `size` values, shape (chunks, 2).
