@@ -24,6 +24,7 @@ ALGORITHMS: tuple[Algorithm, ...] = (
     AbsSGD(micro=4),
     AbsSGD(micro=4, batch=8),
     AbsSGD(micro=4, compensated=True),
+    AbsSGD(micro=16, fitted=True),
 )
 
 

@@ -29,6 +29,9 @@ class AbsSGD(DelayedSGD):
     has come, judging by its own share of it: w_t - eta S^i_{t-1} / m^i_{t-1}. The idea is ACCO's (arXiv 2406.02613),
     which estimates with half batches in a second sum; here the estimate costs no communication and no samples.
 
+    `fitted`: micro-batches are of at most `micro` samples and sized, by the worker's speed and the time that the sum
+    before took, so that the last one ends with the sum: as few calls of the model as may be, and no phase prolonged.
+
     `grace`: a worker whose micro-batch takes that many times longer than the sum did joins the next sum with what it
     has, which may be nothing, so that a stalled worker does not hold the others up.
     """
@@ -36,6 +39,7 @@ class AbsSGD(DelayedSGD):
     micro: int = 16
     batch: int = 0
     compensated: bool = False
+    fitted: bool = False
     grace: float = float("inf")
     name: str = "abs_sgd"
 
@@ -43,4 +47,4 @@ class AbsSGD(DelayedSGD):
         """Return what to compute while a sum is under way."""
         least = balance(self.batch * worker.size, worker.speeds, worker.size)[worker.rank]
         ahead = worker.carried if self.compensated else None
-        return Accumulate(self.micro, flight, least, self.grace, ahead)
+        return Accumulate(self.micro, flight, least, self.grace, ahead, self.fitted)
