@@ -25,7 +25,7 @@ SECONDS_PER_SAMPLE = 1e-3
 TARGET, SECONDS = 0.88, 60.0
 WAYS = (
     Way("synchronous SGD", "synchronous", 64, 0.5),
-    Way("ABS-SGD", "abs_sgd", 64, 0.35, compensated=True),
+    Way("ABS-SGD", "abs_sgd", 64, 0.35, compensation=0.75),
 )
 
 

@@ -41,7 +41,7 @@ class Way:
     algorithm: str
     batch: int
     step: float
-    compensated: bool = False
+    compensation: float = 0.0
     transport: str = "gradlane"
     """"gradlane", the bounded-loss transport, or "tcp"."""
 
@@ -90,7 +90,7 @@ class Trained:
             "transport": self.way.transport,
             "batch": self.way.batch,
             "step_size": self.way.step,
-            "compensated": self.way.compensated,
+            "compensation": self.way.compensation,
             "seconds": round(self.seconds, 3),
             "reached": self.reached,
             "accuracy": self.told[-1].accuracy,
@@ -164,7 +164,7 @@ class UnevenJob:
         settings = WorkerSettings(
             name, number, self.running.fabric.host(name).ipv4, self.running.fabric.host(self.server).ipv4, ROSTER_PORT,
             self._folder, way.algorithm, way.batch, way.step, self.seconds_per_sample[number], self.seconds,
-            self.target, way.compensated, transport=way.transport,
+            self.target, way.compensation, transport=way.transport,
             checkpoints=None if self._checkpoints is None else str(self._checkpoints),
         )  # fmt: skip
         quota = None

@@ -26,6 +26,7 @@ def test_ranks_of_unequal_speed_learn_and_end_with_the_same_values(op: Op, toler
 
     import gradlane
 
+    torch.set_num_threads(1)
     images, labels = (torch.from_numpy(array) for array in WORKLOADS["digits"].load())
     job = Job(
         number=5, workers=(f"{network()}.1", f"{network()}.2"), collective="ring", op=op,

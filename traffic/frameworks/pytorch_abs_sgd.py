@@ -44,6 +44,8 @@ class _Loader:
             raise UsageError("the model has no parameter that wants a gradient")
         self.learnt = sum(parameter.numel() for parameter in self.parameters)
         self.values = self.learnt + sum(buffer.numel() for buffer in self.buffers)
+        self.taken = 0
+        """Samples that this worker's loader has given."""
         self.epochs = 0
         """How often this worker's loader was read to its end."""
         self._batches: Iterator[Any] = iter(())
@@ -81,6 +83,7 @@ class _Loader:
         self.load(weights)
         inputs, labels = self._next()
         samples = len(labels)
+        self.taken += samples
         loss = self._loss(self._model(inputs), labels)
         gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
         parts = [

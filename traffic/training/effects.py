@@ -48,9 +48,10 @@ class Accumulate:
     """Compute micro-batches of `micro` samples until `until` is done and `least` samples are there. Answer: Pending.
 
     With `fitted` they are of at most `micro`, and sized so that the last one ends when the flight probably does
-    (traffic/training/fitting.py). At least one, unless it takes `grace` times as long as the flight did beyond the flight's end: then what is there
-    by then, be it nothing, is the answer, and that micro-batch is discarded when it is done. With `ahead` the gradients
-    are taken where the replica would be if that share were all of the sum in flight.
+    (traffic/training/fitting.py). At least one, unless it takes `grace` times as long as the flight did beyond the
+    flight's end: then what is there by then, be it nothing, is the answer, and that micro-batch is discarded when it is
+    done. With `ahead` the gradients are taken `trust` of the way to where the replica would be if that share were all
+    of the sum in flight.
     """
 
     micro: int
@@ -58,6 +59,7 @@ class Accumulate:
     least: float = 0
     grace: float = float("inf")
     ahead: Pending | None = None
+    trust: float = 1.0
     fitted: bool = False
 
 

@@ -63,7 +63,7 @@ class WorkerSettings:
     """After which the training ends."""
     target: float
     """Accuracy at which the training ends."""
-    compensated: bool = False
+    compensation: float = 0.0
     grace: float = 4.0
     transport: str = "gradlane"
     """As RosterSettings has it."""
@@ -102,7 +102,7 @@ def algorithm_of(settings: WorkerSettings) -> Algorithm:
         case "synchronous":
             return SynchronousSGD(settings.batch)
         case "abs_sgd":
-            return AbsSGD(micro=settings.batch, fitted=True, compensated=settings.compensated, grace=settings.grace)
+            return AbsSGD(micro=settings.batch, fitted=True, compensation=settings.compensation, grace=settings.grace)
     raise UsageError(f"no algorithm is named {settings.algorithm!r}; there are synchronous and abs_sgd")
 
 

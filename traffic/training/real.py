@@ -300,7 +300,7 @@ class RealTraining:
         began = time.monotonic()
         weights = self.worker.state.weights
         if isinstance(effect.ahead, Share):
-            weights = self.worker.rule.step(self.worker.state, Total(effect.ahead)).weights
+            weights = self.worker.rule.ahead(self.worker.state, effect.ahead, effect.trust)
         share, best, idle = Share.nothing(self._values), 0.0, 0.0
         while not (flight.over and share.samples >= max(effect.least, 1)):
             now = time.monotonic()

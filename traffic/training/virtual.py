@@ -56,6 +56,7 @@ class Batch:
     weights: Floats | None = None
     """Other weights to take them at."""
     ahead: Batch | None = None
+    trust: float = 1.0
     value: Share | None = None
 
 
@@ -317,7 +318,7 @@ class VirtualTraining:
         runner.rate = best or runner.rate
         self._compute(runner, time, samples, idle)
         assert effect.ahead is None or isinstance(effect.ahead, Batch)
-        return Batch(samples, runner.worker.state, ahead=effect.ahead)
+        return Batch(samples, runner.worker.state, ahead=effect.ahead, trust=effect.trust)
 
     def _finish(self, flight: Sum) -> None:
         """End a sum that every worker has begun: its time, then its gradients."""
@@ -394,7 +395,8 @@ class VirtualTraining:
                 return batch.value
             weights = batch.state.weights if batch.weights is None else batch.weights
             if batch.ahead is not None:
-                weights = runner.worker.rule.step(batch.state, Total(self._value(runner, batch.ahead))).weights
+                rule, share = runner.worker.rule, self._value(runner, batch.ahead)
+                weights = rule.ahead(batch.state, share, batch.trust)
             taken = self.stream.take(round(batch.samples))
             batch.value = Share.of(self.problem.gradient_sum(weights, taken), batch.samples)
             batch.ahead = None

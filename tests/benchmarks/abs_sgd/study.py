@@ -29,12 +29,14 @@ def settings(full: bool) -> Iterator[Setting]:
     """Yield what is measured: by default the main settings, else all."""
     clusters = list(CLUSTERS)
     yield from (Setting("mlp", 4, cluster, HEADLINE) for cluster in clusters)
+    yield from (Setting("mlp", 4, "ladder", ratio) for ratio in (0.25, 4.0))
     if full:
-        yield from (Setting("mlp", 4, cluster, ratio) for ratio in (0.25, 4.0, 0.5, 2.0) for cluster in clusters)
         yield from (Setting("mlp", 16, cluster, HEADLINE) for cluster in clusters)
+        others = ((ratio, cluster) for ratio in (0.25, 4.0, 0.5, 2.0) for cluster in clusters)
+        yield from (
+            Setting("mlp", 4, cluster, ratio) for ratio, cluster in others if cluster != "ladder" or ratio in (0.5, 2.0)
+        )
         yield from (Setting("cnn", 4, cluster, HEADLINE) for cluster in clusters)
-    else:
-        yield from (Setting("mlp", 4, "ladder", ratio) for ratio in (0.25, 4.0))
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ def test_the_delayed_update_takes_gradients_one_step_old_weighted_by_samples() -
 def test_a_compensated_worker_looks_ahead_by_its_own_share() -> None:
     """On a quadratic without noise all shares agree, so looking ahead undoes the delay."""
     problem = replace(quadratic(), samples=np.zeros((4, 800), np.float32))
-    run = VirtualTraining(problem, AbsSGD(micro=2, compensated=True), Rule(0.5), ladder(4, 8.0), lambda _: 1.0)
+    run = VirtualTraining(problem, AbsSGD(micro=2, compensation=1.0), Rule(0.5), ladder(4, 8.0), lambda _: 1.0)
     weights = problem.initial()
     for phase in range(8):
         run.advance()
