@@ -92,6 +92,8 @@ class Spent:
     waited: float
     samples: int
     updates: int
+    longest: float
+    """Seconds between two updates, at most."""
     sent_values: int
     lost_values: int
 
@@ -129,7 +131,9 @@ class Teller:
     def __init__(self, settings: WorkerSettings, membership: Membership) -> None:
         self._settings, self._membership = settings, membership
         self._judge = problem_of(Path(settings.data))  # its own network: the other is busy
-        self._began = self._told = 0.0
+        self._began = self._told = self._updated = 0.0
+        self.longest = 0.0
+        """Seconds between two updates, at most."""
         self._sent = np.zeros(2, np.int64)
         self._sums: Any = None
 
@@ -158,6 +162,7 @@ class Teller:
         if self.file and state.updates % settings.checkpoint_updates == 0:
             checkpoint.save(training.checkpoint(), self.file)
         now = time.monotonic() - self._began
+        self.longest, self._updated = max(self.longest, now - self._updated), now
         if training.worker.rank or now - self._told < TELL_SECONDS:
             return
         self._told = now
@@ -190,7 +195,7 @@ def train(settings: WorkerSettings) -> None:
         progress = training.progress
         spent = Spent(
             settings.number, progress.seconds, progress.computed, progress.waited, progress.samples,
-            training.worker.state.updates, *tell.count(),
+            training.worker.state.updates, tell.longest, *tell.count(),
         )  # fmt: skip
         membership.done(asdict(spent))
 
