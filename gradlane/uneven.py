@@ -35,6 +35,7 @@ def train(
     server: str,
     way: Way,
     check: Callable[[], None] = lambda: None,
+    say: Callable[[str], None] = lambda text: None,
     *,
     target: float = TARGET,
     seconds: float = SECONDS,
@@ -42,7 +43,7 @@ def train(
     """Train one way to the target, or for `seconds`. Raises FailureError; ends every process that it started."""
     slowness = [SECONDS_PER_SAMPLE / SPEEDS[number % len(SPEEDS)] for number in range(len(workers))]
     with UnevenJob(running, workers, server, way, slowness, target=target, seconds=seconds) as job:
-        return job.run(check)
+        return job.run(check, say)
 
 
 def run(
@@ -58,7 +59,7 @@ def run(
     console.print(f"training to {TARGET:.0%} with workers of unequal speed: {speeds}; sums at {server}")
     found = []
     for way in WAYS:
-        found.append(train(running, workers, server, way, check))
+        found.append(train(running, workers, server, way, check, lambda text: console.print(f"  {text}", markup=False)))
         console.print(f"  {way.title}: {found[-1].told[-1].accuracy:.1%} after {found[-1].seconds:.1f} s")
     console.print(table(found, workers))
     output.mkdir(parents=True, exist_ok=True)
@@ -76,7 +77,8 @@ def table(found: list[Trained], workers: tuple[str, ...]) -> Table:
     for trained in found:
         shown.add_column(trained.way.title, justify="right")
     for rank, name in enumerate(workers):
-        shares = (f"{trained.waiting(rank):.0%}" for trained in found)
+        waited = [trained.waiting(rank) for trained in found]
+        shares = ("lost" if share is None else f"{share:.0%}" for share in waited)
         shown.add_row(name, f"{SPEEDS[rank % len(SPEEDS)]:g}", *shares, end_section=rank == len(workers) - 1)
     rows: dict[str, Callable[[Trained], str]] = {
         f"seconds to {TARGET:.0%}": lambda t: f"{t.seconds:.1f}" if t.reached else "not reached",

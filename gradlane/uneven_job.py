@@ -78,10 +78,9 @@ class Trained:
         """Of all workers."""
         return sum(each.samples / each.seconds for each in self.spent)
 
-    def waiting(self, number: int) -> float:
-        """Return the share of a worker's time in which it waited."""
-        spent = next(each for each in self.spent if each.number == number)
-        return spent.waited / spent.seconds
+    def waiting(self, number: int) -> float | None:
+        """Return the share of a worker's time in which it waited; None if it did not come to the end."""
+        return next((each.waited / each.seconds for each in self.spent if each.number == number), None)
 
     def as_dict(self) -> dict[str, object]:
         """Return it for a results file."""
@@ -192,8 +191,8 @@ class UnevenJob:
             training = training or line.get("event") == "generation"
             yield line
 
-    def run(self, check: Callable[[], None] = lambda: None) -> Trained:
-        """Train to the end and return how it went. Raises FailureError."""
+    def run(self, check: Callable[[], None] = lambda: None, say: Callable[[str], None] = lambda text: None) -> Trained:
+        """Train to the end and return how it went; `say` is told of deaths and the like. Raises FailureError."""
         told, spent, events = [], [], []
         for line in self.lines(check):
             match line:
@@ -203,7 +202,21 @@ class UnevenJob:
                     spent.append(Spent(**values))
                 case _:
                     events.append(line)
+                    if text := told_of(line):
+                        say(text)
         if not told:
             raise FailureError("the training ended before it began")
         spent.sort(key=lambda each: each.number)
         return Trained(self.way, told, spent, events, self.target)
+
+
+def told_of(event: dict[str, Any]) -> str:
+    """Return what to tell a person of a roster's event; nothing of the first generation."""
+    match event:
+        case {"event": "lost", "worker": worker, "how": how}:
+            return f"the worker in {worker} {how}"
+        case {"event": "joins", "worker": worker}:
+            return f"the worker in {worker} comes"
+        case {"event": "generation", "number": number, "workers": workers, "regrouped_in": seconds} if number > 1:
+            return f"{' '.join(workers)} go on, {seconds:.2f} s later"
+    return ""
