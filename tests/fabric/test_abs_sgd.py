@@ -68,7 +68,7 @@ def until(lines: Iterator[dict[str, Any]], wanted: Callable[[dict[str, Any]], bo
 
 def generation(lines: Iterator[dict[str, Any]]) -> list[str]:
     """Wait for a generation that has updated its weights; returns its workers."""
-    formed: list[str] = until(lines, lambda line: line.get("event") == "generation")["workers"]
+    formed: list[str] = sorted(until(lines, lambda line: line.get("event") == "generation")["workers"])
     until(lines, lambda line: "told" in line)
     return formed
 

@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""A worker of test_roster.py: `python -m tests.unit.training.elastic_worker NUMBER PORT TRANSPORT UPDATES`."""
+"""A worker of test_roster.py: `python -m tests.unit.training.elastic_worker NUMBER PORT TRANSPORT UPDATES`.
+
+After so many updates of its own it has all end.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def main() -> int:
     caller = Caller(f"w{number}", f"127.78.1.{number + 1}", SERVER, port, transport, problem.values)
 
     def after(run: RealTraining, total: Total) -> None:
-        run.wants_end = run.worker.state.updates >= updates
+        run.wants_end = run.progress.phases >= updates
         if run.worker.rank == 0:
             membership.tell({"updates": run.worker.state.updates, "samples": total.samples})
 
