@@ -122,13 +122,18 @@ class UnevenJob:
         patience: float = 3.0,
         quotas: Sequence[float] | None = None,
         checkpoints: Path | None = None,
+        data: Path | None = None,
     ) -> None:
-        """`expected` are the workers that are waited for at the start, by default all."""
+        """`expected` are the workers that are waited for at the start, by default all.
+
+        `data` is a folder in which `traffic.live.share` has written MNIST-5k; by default the job does that itself.
+        """
         self.running, self.workers, self.server, self.way = running, tuple(workers), server, way
         self.seconds_per_sample, self.target, self.seconds = seconds_per_sample, target, seconds
         self._first = self.workers[: len(workers) if expected is None else expected]
         self._stop_on_death, self._patience = stop_on_death, patience
-        self._quotas, self._checkpoints = quotas, checkpoints
+        self._quotas, self._checkpoints, self._data = quotas, checkpoints, data
+        self._started = 0
         self._stack = ExitStack()
         self.ends: dict[int, End] = {}
         """The workers' processes, by number."""
@@ -136,8 +141,9 @@ class UnevenJob:
     def __enter__(self) -> UnevenJob:
         with ExitStack() as stack:
             self._stack = stack
-            self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-uneven-"))
-            share("mnist", Path(self._folder))
+            if self._data is None:
+                self._data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-uneven-")))
+                share("mnist", self._data)
             job = replace(
                 job_of(self.running, self._first, self.server), op=Op.SUM, wire=DataType.FLOAT32, eager=False,
                 tolerance=Tolerance(push=TOLERANCE), patience=self._patience, connect_timeout=MEET_SECONDS,
@@ -162,13 +168,14 @@ class UnevenJob:
         name, way = self.workers[number], self.way
         settings = WorkerSettings(
             name, number, self.running.fabric.host(name).ipv4, self.running.fabric.host(self.server).ipv4, ROSTER_PORT,
-            self._folder, way.algorithm, way.batch, way.step, self.seconds_per_sample[number], self.seconds,
+            str(self._data), way.algorithm, way.batch, way.step, self.seconds_per_sample[number], self.seconds,
             self.target, way.compensation, transport=way.transport,
             checkpoints=None if self._checkpoints is None else str(self._checkpoints),
         )  # fmt: skip
         quota = None
         if self._quotas is not None:
-            quota = self._stack.enter_context(Quota(f"worker{number}", self._quotas[number]))
+            quota = self._stack.enter_context(Quota(f"worker{self._started}", self._quotas[number]))
+        self._started += 1
         arguments = "traffic.training.process", json.dumps(asdict(settings))
         self.ends[number] = self._start(f"worker in {name}", name, *arguments)
         if quota is not None:

@@ -26,6 +26,7 @@ from gradlane.uneven import SECONDS_PER_SAMPLE, SPEEDS
 from gradlane.uneven_job import Trained, UnevenJob, Way
 from tests.benchmarks.abs_sgd.methods import SAMPLES, Method, Setting
 from tests.benchmarks.abs_sgd.tuning import Tuner, fixed
+from traffic.live import share
 
 RATE = 50e6
 """Of every link, bit/s."""
@@ -73,6 +74,7 @@ class Contest:
     bed: Bed
     console: Console
     trace: Path
+    data: Path
     tuning: TcpTuning = TUNINGS[0]
     trials: dict[str, float] = field(default_factory=dict)
     """Sums a second of synchronous SGD over TCP, by tuning."""
@@ -88,8 +90,9 @@ class Contest:
         try:
             slowness = [SECONDS_PER_SAMPLE / speed for speed in SPEEDS]
             with UnevenJob(
-                bed.controller.running, bed.roles.workers, SERVER, way, slowness, target=target, seconds=seconds
-            ) as job:
+                bed.controller.running, bed.roles.workers, SERVER, way, slowness, target=target, seconds=seconds,
+                data=self.data,
+            ) as job:  # fmt: skip
                 return job.run(bed.check)
         finally:
             bed.stop_background()
@@ -133,7 +136,9 @@ def run(tuner: Tuner, console: Console, folder: Path, *, pairs: int, every: bool
     with Bed(slowed(fabric, round(rate / RATE)), Roles(), instance=None) as bed:
         trace = folder / f"background-{LEVEL}.json"
         LEVELS[LEVEL].trace(bed.roles, RATE, seed=TRACE_SEED).save(trace)
-        contest = Contest(bed, console, trace)
+        contest = Contest(bed, console, trace, folder / "mnist")
+        contest.data.mkdir(exist_ok=True)
+        share("mnist", contest.data)
         console.print(f"tuning TCP under {LEVEL} background")
         contest.tune()
         ways: dict[str, Way] = {}
