@@ -77,6 +77,7 @@ class Row:
             "step_size": round(self.tuned.step, 4),
             "batch_per_worker": method.batch or None,
             "micro_batch": method.micro or None,
+            "compensation": method.compensation or None,
             "scaling": method.scaling.value,
             "interior": self.tuned.interior,
             "tta": {"mean": _finite(self.mean), "ci95": _finite(_ci95(self.seconds)), "runs": len(self.seconds)},
