@@ -155,9 +155,19 @@ class Peer:
         message = Control(kind, key, data_type, weight, self._counter, endpoint.session, known, answers, body).pack()
         endpoint.outgoing.append((self, endpoint.seal.close(message)))
 
+    def feedback_timeout(self, attempt: int = 0) -> int:
+        """Return how long to wait for word of packets that flow: a round trip, and until the peer is to give word.
+
+        It gives word when a packet comes, and not more often than its interval says (Receiving does the same sum).
+        """
+        least, most = self.settings.feedback
+        interval = min(max(self.data_trip.smoothed // 2, least), most)
+        gap = self.rate.packet_time
+        return self.data_trip.timeout(attempt) + interval + 2 * gap
+
     def hush(self, now: int) -> None:
         """Slow down if nothing was heard for a timeout."""
-        timeout = max(self.data_trip.timeout(), self.control_trip.timeout())
+        timeout = max(self.feedback_timeout(), self.control_trip.timeout())
         if now - max(self._heard, self._hushed) >= timeout:
             self._hushed = now
             self.rate.silence()

@@ -62,6 +62,11 @@ class RateControl:
         """What came through, bits per second, as of the last round trips."""
         self._adjusted = False
 
+    @property
+    def packet_time(self) -> int:
+        """Nanoseconds from a packet to the next."""
+        return int(FRAME_BITS * SECOND / self.rate)
+
     def sent(self, frame_bytes: int) -> None:
         """Count what was sent: a rate that is not used does not grow."""
         self._sent_bits += 8.0 * frame_bytes

@@ -291,9 +291,8 @@ class Sending:
     # ---- time
 
     def _arm(self, now: int) -> None:
-        waits = self.state is not State.FLOWING or self.paused
-        trip = self.peer.control_trip if waits else self.peer.data_trip
-        timeout = trip.timeout(self._attempt)
+        flows = self.state is State.FLOWING and not self.paused
+        timeout = self.peer.feedback_timeout(self._attempt) if flows else self.peer.control_trip.timeout(self._attempt)
         if self.state is State.PROBING:  # the answer may wait for data that the fabric still holds
             timeout = max(timeout, self.peer.data_trip.timeout(self._attempt))
         self.deadline = min(now + timeout, self._begin + self.peer.settings.overdue)
