@@ -123,7 +123,7 @@ def tuned(tuner: Tuner, who: Contestant, sync: float) -> tuple[Way, float]:
     if who.family == "synchronous":
         found = tuner.batch(setting, Method("synchronous"), 32)
         return who.way(found.method.batch, found.step), setting.ratio
-    found = fixed(tuner, setting, who.family)
+    found = fixed(tuner, setting, who.family)[0]
     return who.way(found.method.micro, found.step, found.method.compensation), setting.ratio
 
 

@@ -13,7 +13,7 @@ from math import inf, log2
 
 import numpy as np
 
-from tests.benchmarks.abs_sgd.methods import Method, Setting
+from tests.benchmarks.abs_sgd.methods import BASELINES, Method, Setting
 from tests.benchmarks.abs_sgd.runs import CAP, Runs
 from traffic.training.rule import Scaling
 
@@ -145,15 +145,29 @@ class Tuner:
 COMPENSATIONS = (1.0, 0.75, 0.5, 0.25, 0.125)
 
 
-def fixed(tuner: Tuner, setting: Setting, family: str) -> Tuned:
+def fixed(tuner: Tuner, setting: Setting, family: str) -> list[Tuned]:
     """Tune what the comparison at a fixed batch lets one tune: the step size, and ABS-SGD's own numbers."""
+    return [_fixed(tuner, setting, family)]
+
+
+def free(tuner: Tuner, setting: Setting, family: str) -> list[Tuned]:
+    """Tune everything. Returns the best, and what could be the best with more seeds: other batches, the fixed one."""
+    best = _free(tuner, setting, family)
+    found = [best, _fixed(tuner, setting, family)]
+    if family in BASELINES:
+        sizes = (best.method.batch // 2, best.method.batch * 2)
+        found += [tuner.step(setting, replace(best.method, batch=size)) for size in sizes if size]
+    return list({tuned.method: tuned for tuned in found}.values())
+
+
+def _fixed(tuner: Tuner, setting: Setting, family: str) -> Tuned:
     if family.startswith("abs"):
         return _abs(tuner, setting, family)
     return tuner.step(setting, Method(family, setting.batch, setting.batch // 4 if family == "local_delayed" else 0))
 
 
-def free(tuner: Tuner, setting: Setting, family: str) -> Tuned:
-    """Tune everything: batch and step size; of ABS-SGD its own numbers, a target batch, and scaling by the batch."""
+def _free(tuner: Tuner, setting: Setting, family: str) -> Tuned:
+    """Tune batch and step size; of ABS-SGD its own numbers, a target batch, and scaling by the batch."""
     if family == "local_delayed":
         return _local(tuner, setting)
     if not family.startswith("abs"):
