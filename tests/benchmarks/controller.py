@@ -4,9 +4,8 @@
 
 `make bench BENCH=controller` prints and writes build/bench/controller.json: `entries` (seconds to install and read back
 10,000 entries on one switch), `telemetry` (share of a core that 20 switches at 1 Hz cost), `reroute` (milliseconds from
-the first to the last packet lost to a cut link, of one sent each millisecond), `reinstall` (a switch killed with SIGKILL
-under load and started anew: seconds until it answers, and from then until it has program and entries again); medians with
-minimum and maximum.
+the first to the last packet lost to a cut link, of one sent each millisecond), `reinstall` (seconds until a switch
+killed under load answers again, and from then until it has program and entries); medians with minimum and maximum.
 """
 
 from __future__ import annotations

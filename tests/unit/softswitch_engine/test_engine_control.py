@@ -84,7 +84,7 @@ def test_settings_out_of_range_are_refused(switch: Switch) -> None:
 
 
 def test_a_program_that_brings_tables_of_its_own_is_refused(switch: Switch) -> None:
-    """As happens when the switch's sources change under a process that runs: memory of one would be freed by another."""
+    """As happens when the switch's sources change under a running process: one would free the other's memory."""
     sources = [RUNTIME / source for source in TABLES_SOURCES]
     tables = library("tables", sources, flags=["-DANOTHER_BUILD"], sanitize=sanitized())
     program = library("forward", [Path(__file__).parent / "forward.c"], needs=[tables], sanitize=sanitized())
