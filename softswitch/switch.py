@@ -195,13 +195,15 @@ class Switch:
     def set_depth_register(self, name: str, unit: str = "packets") -> None:
         """Let a register read as the queues' live depth: index port * 8 + class; unit "packets" or "bytes/N"."""
         shift = depth_shift(unit)
-        objects = self.objects
-        names = [self._ffi.string(objects.registers[i].name).decode() for i in range(objects.register_count)]
-        found = [i for i, full in enumerate(names) if full == name or full.endswith(f".{name}")]
-        if len(found) != 1:
-            raise ProgramError(f"no register named {name} (there are: {', '.join(names) or 'none'})", source=self.name)
-        self.set_depth_unit(shift)
         with self.locked():
+            objects = self.objects
+            names = [self._ffi.string(objects.registers[i].name).decode() for i in range(objects.register_count)]
+            found = [i for i, full in enumerate(names) if full == name or full.endswith(f".{name}")]
+            if len(found) != 1:
+                raise ProgramError(
+                    f"no register named {name} (there are: {', '.join(names) or 'none'})", source=self.name
+                )
+            self.set_depth_unit(shift)
             self._lib.ss_register_set_live_depth(self.state, found[0], CLASSES)
 
     # Ports.
