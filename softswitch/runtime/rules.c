@@ -186,36 +186,41 @@ static bool bucket_has_room(const struct ss_table *table, const struct ss_tuple 
     return true;
 }
 
+/* May a rule of this mask go into the tuple? */
+static bool fits(const struct ss_table *table, const struct ss_tuple *tuple, uint32_t row, const uint64_t *mask)
+{
+    uint32_t words = table->layout->words;
+    for (uint32_t w = 0; w < words; w++)
+        if (tuple->mask[w] & ~mask[w])
+            return false;
+    /* Of rules that differ in nothing but priority a lookup sees the best only. */
+    bool alike = !table->layout->range_count && ss_same(tuple->mask, mask, words);
+    return alike || bucket_has_room(table, tuple, row);
+}
+
+static uint32_t bits_of(const uint64_t *mask, uint32_t words)
+{
+    uint32_t bits = 0;
+    for (uint32_t w = 0; w < words; w++)
+        bits += (uint32_t)__builtin_popcountll(mask[w]);
+    return bits;
+}
+
 /* The tuple with the most bits that has room for a rule; NULL if none has. */
 static struct ss_tuple *choose_tuple(const struct ss_table *table, uint32_t row)
 {
-    uint32_t words = table->layout->words;
-    const struct ss_tuples *tuples = &table->tuples;
     uint64_t mask[SS_MAX_WORDS];
     struct ss_tuple *best = NULL;
-    uint32_t best_bits = 0;
     rule_mask(table, row, mask);
-    for (uint32_t t = 0; t < tuples->count; t++) {
-        struct ss_tuple *tuple = tuples->order[t];
-        uint32_t bits = 0;
-        bool within = true;
-        for (uint32_t w = 0; w < words && within; w++) {
-            within = (tuple->mask[w] & ~mask[w]) == 0;
-            bits += (uint32_t)__builtin_popcountll(tuple->mask[w]);
-        }
-        if (!within || (best && bits <= best_bits))
-            continue;
-        /* Of rules that differ in nothing but priority a lookup sees the best only. */
-        bool alike = !table->layout->range_count && ss_same(tuple->mask, mask, words);
-        if (alike || bucket_has_room(table, tuple, row)) {
+    for (uint32_t t = 0; t < table->tuples.count; t++) {
+        struct ss_tuple *tuple = table->tuples.order[t];
+        if ((!best || tuple->bits > best->bits) && fits(table, tuple, row, mask))
             best = tuple;
-            best_bits = bits;
-        }
     }
     return best;
 }
 
-static void new_tuple(struct ss_table *table, const uint64_t *mask)
+static struct ss_tuple *new_tuple(struct ss_table *table, const uint64_t *mask)
 {
     struct ss_tuples *tuples = &table->tuples;
     uint32_t words = table->layout->words;
@@ -223,6 +228,7 @@ static void new_tuple(struct ss_table *table, const uint64_t *mask)
     tuple->hash = (struct ss_hash){ss_hash_nothing, 0, 0};
     tuple->mask = ss_grow(NULL, words, 8);
     memcpy(tuple->mask, mask, 8 * words);
+    tuple->bits = bits_of(mask, words);
     uint32_t number = 0;
     while (number < tuples->capacity && tuples->by_number[number])
         number++;
@@ -238,15 +244,12 @@ static void new_tuple(struct ss_table *table, const uint64_t *mask)
     tuple->highest = INT32_MIN;
     tuples->by_number[number] = tuple;
     tuples->order[tuples->count++] = tuple;
+    return tuple;
 }
 
-/* Put a rule into a tuple; false if none has room. */
-static bool tuple_insert(struct ss_table *table, uint32_t row)
+static void tuple_insert(struct ss_table *table, struct ss_tuple *tuple, uint32_t row)
 {
     struct ss_tuples *tuples = &table->tuples;
-    struct ss_tuple *tuple = choose_tuple(table, row);
-    if (!tuple)
-        return false;
     uint32_t tag = tuple_tag(table, tuple, row), first = bucket(table, tuple, row, tag);
     struct ss_record *records = table->records;
     records[row].tuple = tuple->number;
@@ -274,7 +277,6 @@ static bool tuple_insert(struct ss_table *table, uint32_t row)
             tuples->order[at] = tuples->order[at - 1];
         tuples->order[at] = tuple;
     }
-    return true;
 }
 
 static void free_tuple(struct ss_tuples *tuples, struct ss_tuple *tuple)
@@ -330,16 +332,8 @@ static bool has_tuple(const struct ss_table *table, const uint64_t *mask)
     return false;
 }
 
-static uint32_t bits_of(const uint64_t *mask, uint32_t words)
-{
-    uint32_t bits = 0;
-    for (uint32_t w = 0; w < words; w++)
-        bits += (uint32_t)__builtin_popcountll(mask[w]);
-    return bits;
-}
-
-/* Make a tuple of the coarsest mask that many rules in blocks have; false if there is none. */
-static bool add_tuple(struct ss_table *table)
+/* Make a tuple of the coarsest mask that many rules in blocks have; NULL if there is none. */
+static struct ss_tuple *add_tuple(struct ss_table *table)
 {
     const struct ss_blocks *blocks = &table->blocks;
     uint32_t words = table->layout->words, size = 2 * SS_FEW_RULES, best_bits = UINT32_MAX;
@@ -364,23 +358,26 @@ static bool add_tuple(struct ss_table *table)
             }
         }
     free(masks);
-    if (best_bits == UINT32_MAX)
-        return false;
-    new_tuple(table, best);
-    return true;
+    return best_bits == UINT32_MAX ? NULL : new_tuple(table, best);
 }
 
 /* Finer masks find room in coarser tuples first: the fewer tuples, the quicker a lookup. */
 static void regroup(struct ss_table *table)
 {
     struct ss_blocks *blocks = &table->blocks;
-    while (table->tuples.count < TUPLE_LIMIT && add_tuple(table)) {
+    struct ss_tuple *tuple;
+    uint64_t mask[SS_MAX_WORDS];
+    while (table->tuples.count < TUPLE_LIMIT && (tuple = add_tuple(table))) {
         for (uint32_t b = 0; b < blocks->count; b++) {
             struct ss_vectors *block = blocks->order[b];
             uint32_t left = 0;
-            for (uint32_t r = 0; r < block->count; r++)
-                if (!tuple_insert(table, block->rows[r]))
+            for (uint32_t r = 0; r < block->count; r++) {
+                rule_mask(table, block->rows[r], mask);
+                if (fits(table, tuple, block->rows[r], mask))
+                    tuple_insert(table, tuple, block->rows[r]);
+                else
                     block->rows[left++] = block->rows[r];
+            }
             block->stale |= left < block->count;
             block->count = left;
         }
@@ -408,8 +405,11 @@ void ss_prefixes_changed(struct ss_table *table)
 
 void ss_rules_insert(struct ss_table *table, uint32_t row)
 {
-    if (tuple_insert(table, row))
+    struct ss_tuple *tuple = choose_tuple(table, row);
+    if (tuple) {
+        tuple_insert(table, tuple, row);
         return;
+    }
     block_insert(table, row);
     if (table->blocks.count >= (table->blocks.regroup_at ? table->blocks.regroup_at : FIRST_REGROUP))
         regroup(table);

@@ -114,7 +114,7 @@ struct ss_vectors {
 /* Rules are in blocks of bit vectors, all of a block before all of the next. Masks that many of them have move into
  * tuples (tuple space search): rules whose masks contain a tuple's mask share its hash; tuples stand in order of their
  * highest priority, so that a search ends at the first that cannot beat what is found. */
-struct ss_tuple { struct ss_hash hash; uint64_t *mask; int32_t highest; uint32_t rows, number; };
+struct ss_tuple { struct ss_hash hash; uint64_t *mask; int32_t highest; uint32_t rows, number, bits /* of the mask */; };
 struct ss_tuples { struct ss_tuple **order, **by_number; uint32_t count, capacity; };
 struct ss_blocks { struct ss_vectors **order; uint32_t count, capacity, regroup_at; };
 
