@@ -49,10 +49,12 @@ class EndpointChannel:
         tolerance: float,
         data_type: DataType,
         path: int,
+        blank: bool = False,
     ) -> Future[SendReport]:
         """Begin to send a message."""
-        peer, now = self.peers[node], self.now()
-        return self.endpoint.send(peer, values, ids, now, tolerance=tolerance, data_type=data_type, path=path).result
+        return self.endpoint.send(
+            self.peers[node], values, ids, self.now(), tolerance=tolerance, data_type=data_type, path=path, blank=blank
+        ).result
 
     def receive(self, node: int, ids: TensorId, expected: Expectation) -> Future[ReceiveReport]:
         """Ask for a message."""

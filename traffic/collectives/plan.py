@@ -86,6 +86,14 @@ class Plan:
             for of_node, to in zip(events, links, strict=True)
         )
 
+    @cached_property
+    def most_senders(self) -> int:
+        """How many nodes send to the one that most send to, or are sent to by the one that sends to most."""
+        pairs = {(send.source, send.destination) for send in self.sends}
+        to = Counter(destination for _, destination in pairs)
+        of = Counter(source for source, _ in pairs)
+        return max([*to.values(), *of.values(), 1])
+
     def cut(self, size: int, per_packet: int, turn: int) -> NDArray[np.int64]:
         """Return where chunks begin and end in a tensor of `size` values, shape (chunks, 2).
 
