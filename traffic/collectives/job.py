@@ -174,10 +174,12 @@ class Job:
         """Return the transport's from one node to another (itself: to all), slower where a schedule's links are."""
         settings, way = self.settings, (source, destination)
         line = min(settings.rate.line, self.plan.rates.get(way, settings.rate.line))
-        certain = self.plan.reserved and way in self.plan.rates
+        known = way in self.plan.rates
+        certain = self.plan.reserved and known
         bounds = replace(
             settings.rate,
             line=line,
+            fair=line if known else settings.rate.fair,
             initial=line if certain else min(settings.rate.initial, line),
             least=line if certain else min(settings.rate.least, line),
         )

@@ -63,6 +63,9 @@ class Plan:
     """Bits/s from one node to another, and from a node to itself: to all others together. No sender goes beyond."""
     reserved: bool = False
     """Those rates are the senders' alone: nobody else uses their links, so there is no less to go down to."""
+    timed_for: float = 0.0
+    """Bytes of the tensor, packet headers counted, for which times are picoseconds that sends wait for; 0: they order
+    sends, and that is all."""
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -220,7 +223,8 @@ def from_file(file: Path, workers: int) -> Plan:
     for npu in set(schedule.source.tolist()):
         rates[rank[npu], rank[npu]] = 8 * network.out_rate(npu)
     plan = _plan(file.name, workers, workers, demand.chunks, sends)
-    return replace(plan, rates=dict(rates), reserved=network.ports is None)
+    alone = network.ports is None
+    return replace(plan, rates=dict(rates), reserved=alone, timed_for=0.0 if alone else demand.size)
 
 
 def plan_of(collective: str, workers: int, servers: int) -> Plan:
