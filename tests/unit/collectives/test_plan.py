@@ -188,8 +188,12 @@ def test_sends_that_share_ports_wait_for_their_time(tmp_path: Path) -> None:
     begun = world.network.now
     values = [np.full(90 * 360, 1.0 + rank, np.float32) for rank in range(3)]
     futures = world.all_reduce(values)
+    queue = 0.0
     while not all(future.done() for future in futures):
         world.network.run(world.network.now + MILLISECOND)
+        queue = max(queue, world.nodes[0]._port_free - world.network.now)
+    packet = 1514 * 8 / 8e6 * SECOND
+    assert queue < 5 * packet  # of two messages of ten at once it would be as many
     assert all((future.result().values == 6).all() for future in futures)
     took = (world.network.now - begun) / SECOND
     assert 0.97 < took / schedule.seconds < 1.1
