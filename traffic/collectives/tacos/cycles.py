@@ -16,8 +16,8 @@ from traffic.collectives.tacos.compiled import cycles, packed, pointer
 from traffic.collectives.tacos.network import Index, Network
 from traffic.collectives.tacos.schedule import Collective, Demand, Schedule, Ticks, ticks
 
-DISTURBANCES = 4_000_000
-"""Over the number of NPUs: how often the search alters its course."""
+DISTURBANCES, MOST_DISTURBANCES = 4_000_000, 4_000
+"""Over the number of NPUs, and at most: how often the search alters its course."""
 DEPTH_FIRST_UP_TO, STEPS = 128, 2_000
 """NPUs up to which a cycle is also searched for depth first, and how many steps that may take."""
 
@@ -127,7 +127,7 @@ def cycle(network: Network, members: list[int], seed: int = 0) -> list[int]:
         follows = np.empty(count, np.uint32)
         ffi, library = cycles()
         held = [pointer(ffi, array) for array in (first, near)]
-        left = library.cycle(count, *held, DISTURBANCES // count, seed, pointer(ffi, follows))
+        left = library.cycle(count, *held, min(DISTURBANCES // count, MOST_DISTURBANCES), seed, pointer(ffi, follows))
         if left == 1:
             return _walk(follows)
         if count <= DEPTH_FIRST_UP_TO and (found := _depth_first(both.tolil().rows.tolist())):
