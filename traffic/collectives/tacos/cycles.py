@@ -70,10 +70,9 @@ class Around:
         half = self.each // 2
         for turn in range(self.steps):
             part, far = divmod(turn, count - 1)
-            np.add(
-                twice[count - far : 2 * count - far], np.uint32(part if part < half else self.each - 1), chunk[:count]
-            )
-            np.add(twice[far : far + count], np.uint32(half + part if part < half else self.each - 1), chunk[count:])
+            there, back_again = (part, half + part) if part < half else (self.each - 1, self.each - 1)
+            np.add(twice[count - far : 2 * count - far], np.uint32(there), chunk[:count])
+            np.add(twice[far : far + count], np.uint32(back_again), chunk[count:])
             sends = min(2 * count, self.sends - 2 * count * turn)
             yield chunk[:sends], link[:sends], turn * step
 
