@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.collectives.world import World
 from topologies.errors import UsageError
-from traffic.collectives.job import Job, Op
+from traffic.collectives.job import HEADROOM, Job, Op
 from traffic.collectives.names import Name, Origin
 from traffic.collectives.plan import Plan, chain, from_file, halving_doubling, parameter_server, ring
 from traffic.collectives.tacos import files
@@ -165,8 +165,8 @@ def test_a_schedule_says_how_fast_each_way_is(tmp_path: Path) -> None:
         **{(0, 0): 8e6, (1, 1): 20e6, (2, 2): 8e6},
     }
     assert (job.meeting(0).rate.line, job.meeting(1).rate.line) == (8e6, 1e7)
-    assert job.settings_between(1, 2).rate.line == 4e6
-    assert job.settings_between(1, 0).rate.line == 1e7  # the host's own link is slower than the schedule's
+    assert job.settings_between(1, 2).rate.line == HEADROOM * 4e6
+    assert job.settings_between(1, 0).rate.line == HEADROOM * 1e7  # the host is slower than the schedule's link
     assert job.settings_between(0, 2).rate.line == 1e7  # the schedule has no such link
     slow = job.settings_between(1, 2).rate
     assert slow.initial == slow.least == slow.line  # whose alone it is
