@@ -59,9 +59,14 @@ class Trained:
     target: float
 
     @property
+    def last(self) -> Told:
+        """When it came to the target, or how far it came."""
+        return next((told for told in self.told if told.accuracy >= self.target), self.told[-1])
+
+    @property
     def reached(self) -> bool:
         """Whether it came to the target."""
-        return self.told[-1].accuracy >= self.target
+        return self.last.accuracy >= self.target
 
     @property
     def lost(self) -> float:
@@ -70,8 +75,8 @@ class Trained:
 
     @property
     def seconds(self) -> float:
-        """Until the end, which is the target if it was reached."""
-        return self.told[-1].seconds
+        """To the target, or to the end if it was not reached."""
+        return self.last.seconds
 
     @property
     def samples_per_s(self) -> float:
@@ -92,7 +97,7 @@ class Trained:
             "compensation": self.way.compensation,
             "seconds": round(self.seconds, 3),
             "reached": self.reached,
-            "accuracy": self.told[-1].accuracy,
+            "accuracy": self.last.accuracy,
             "samples_per_s": round(self.samples_per_s, 1),
             "values_lost": round(self.lost, 4),
             "curve": [asdict(told) for told in self.told],

@@ -155,7 +155,7 @@ def run(tuner: Tuner, console: Console, folder: Path, *, pairs: int, every: bool
                 trained = contest.train(who, ways[who.name], draw, TARGET, LONGEST_SECONDS)
                 found[who.name].append(trained)
                 console.print(
-                    f"  draw {draw}, {who.name}: {trained.told[-1].accuracy:.1%} after {trained.seconds:.1f} s, "
+                    f"  draw {draw}, {who.name}: {trained.last.accuracy:.1%} after {trained.seconds:.1f} s, "
                     f"{trained.samples_per_s:.0f} samples/s, {trained.lost:.1%} lost"
                 )
         return summary(found, contest, syncs, ratios)
