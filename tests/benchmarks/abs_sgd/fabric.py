@@ -25,6 +25,8 @@ from gradlane.run import slowed
 from gradlane.uneven import SECONDS_PER_SAMPLE, SPEEDS
 from gradlane.uneven_job import Trained, UnevenJob, Way
 from tests.benchmarks.abs_sgd.methods import SAMPLES, Method, Setting
+from tests.benchmarks.abs_sgd.runs import Runs
+from tests.benchmarks.abs_sgd.study import settle
 from tests.benchmarks.abs_sgd.tuning import Tuner, fixed
 from traffic.live import share
 
@@ -115,20 +117,21 @@ class Contest:
         return slowest.seconds / slowest.updates
 
 
-def tuned(tuner: Tuner, who: Contestant, sync: float) -> tuple[Way, float]:
+def tuned(runs: Runs, tuner: Tuner, who: Contestant, sync: float) -> tuple[Way, float]:
     """Return the way that is best in virtual time, and the ratio T_sync/T_compute that it is tuned for."""
     workers = len(SPEEDS)
     unit = SAMPLES / workers * SECONDS_PER_SAMPLE
     setting = Setting("mlp", workers, CLUSTER, 2 ** (round(2 * log2(sync / unit)) / 2))
     if who.family == "synchronous":
-        found = tuner.batch(setting, Method("synchronous"), 32)
+        found, _ = settle(runs, setting, tuner.batch(setting, Method("synchronous"), 32))
         return who.way(found.method.batch, found.step), setting.ratio
-    found = fixed(tuner, setting, who.family)[0]
+    found, _ = settle(runs, setting, fixed(tuner, setting, who.family)[0])
     return who.way(found.method.micro, found.step, found.method.compensation), setting.ratio
 
 
-def run(tuner: Tuner, console: Console, folder: Path, *, pairs: int, every: bool) -> dict[str, Any]:
+def run(runs: Runs, console: Console, folder: Path, *, pairs: int, every: bool) -> dict[str, Any]:
     """Run the contest; `every` also measures each of the two steps from the baseline to ours by itself."""
+    tuner = Tuner(runs)
     contestants = (BASELINE, *BETWEEN, OURS) if every else (BASELINE, OURS)
     fabric = load_fabric()
     rate = fabric.links[0].rate_bps
@@ -146,7 +149,7 @@ def run(tuner: Tuner, console: Console, folder: Path, *, pairs: int, every: bool
         syncs: dict[str, float] = {}
         for who in contestants:
             syncs[who.name] = contest.sync_seconds(who)
-            ways[who.name], ratios[who.name] = tuned(tuner, who, syncs[who.name])
+            ways[who.name], ratios[who.name] = tuned(runs, tuner, who, syncs[who.name])
             way = ways[who.name]
             console.print(f"{who.name}: T_sync {syncs[who.name] * 1e3:.0f} ms, batch {way.batch}, step {way.step:.3g}")
         found: dict[str, list[Trained]] = {who.name: [] for who in contestants}
