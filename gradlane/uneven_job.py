@@ -205,7 +205,9 @@ class UnevenJob:
 
     def run(self, check: Callable[[], None] = lambda: None, say: Callable[[str], None] = lambda text: None) -> Trained:
         """Train to the end and return how it went; `say` is told of deaths and the like. Raises FailureError."""
-        told, spent, events = [], [], []
+        told: list[Told] = []
+        spent: list[Spent] = []
+        events: list[dict[str, Any]] = []
         for line in self.lines(check):
             match line:
                 case {"told": values}:
