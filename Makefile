@@ -38,8 +38,8 @@ run: setup ## start the fabric, install the policy, send training gradients over
 	@$(PYTHON) -m gradlane.prepare
 	@$(ROOT) $(PYTHON) -m gradlane --topology $(TOPO) --policy $(POLICY) --target $(TARGET) --job $(JOB); code=$$?; $(OWN); exit $$code
 
-demo: setup ## train under congestion by baselines and by Gradlane, compare (FULL=1: every level, seed and method)
-	@mkdir -p build/demo; $(ROOT) $(PYTHON) -m gradlane.demo $(if $(filter 1,$(FULL)),--full); code=$$?; $(OWN); exit $$code
+demo: setup ## train under congestion by baselines and by Gradlane, compare (FULL=1: all of it, PART=heavy/mlp/1: a part of that)
+	@mkdir -p build/demo; $(ROOT) $(PYTHON) -m gradlane.demo $(if $(filter 1,$(FULL)),--full) $(if $(PART),--part $(PART)); code=$$?; $(OWN); exit $$code
 
 stop: setup ## end a running fabric and whatever a crashed one left behind
 	@$(ROOT) $(PYTHON) -m topologies.stop

@@ -48,7 +48,15 @@ class Channel(Protocol):
         """Return the time, ns."""
 
     def send(
-        self, node: int, values: Floats, ids: TensorId, *, tolerance: float, data_type: DataType, path: int
+        self,
+        node: int,
+        values: Floats,
+        ids: TensorId,
+        *,
+        tolerance: float,
+        data_type: DataType,
+        path: int,
+        blank: bool = False,
     ) -> Future[SendReport]:
         """Begin to send a message. Raises TransportError."""
 
@@ -170,7 +178,7 @@ class Member:
         values: Floats = np.frombuffer(padded, np.float32)
         ids = NOTICES.ids(self.job.number, self.node, number, len(content))
         if number == HELLO:
-            return self.send(node, values, ids, NOTICES, 0.0, 0)
+            return self.send(node, values, ids, NOTICES, 0.0, 0, False)
         try:
             return self.channel.send(node, values, ids, tolerance=0.0, data_type=DataType.FLOAT32, path=0)
         except Cancelled:  # the endpoint is closed
@@ -291,15 +299,22 @@ class Member:
             return self._spending.tolerance(name.round)
         return self.job.tolerated(name.layer, name.round)
 
+    def left_out(self, name: Name) -> float | None:
+        """Return the share of a sum that is left out of it for all ranks alike; None: nothing of it ever is."""
+        never = name.exact or not self.job.tolerance.pull
+        return None if never else self.job.left_out(name.layer, name.round)
+
     # ---- messages
 
     def send(
-        self, node: int, values: Floats, ids: TensorId, name: Name, tolerance: float, path: int
+        self, node: int, values: Floats, ids: TensorId, name: Name, tolerance: float, path: int, blank: bool
     ) -> Future[SendReport]:
         """Begin to send; a failure is the whole job's."""
         data_type = DataType.FLOAT32 if name.exact else self.job.wire
         try:
-            sending = self.channel.send(node, values, ids, tolerance=tolerance, data_type=data_type, path=path)
+            sending = self.channel.send(
+                node, values, ids, tolerance=tolerance, data_type=data_type, path=path, blank=blank
+            )
         except Cancelled as error:
             sending = Future()
             sending.set_exception(error)

@@ -21,7 +21,7 @@ from traffic.collectives.job import Job, Op
 from traffic.collectives.names import Name
 from traffic.collectives.plan import Plan, Send
 from traffic.packer import TensorId, decode, encode
-from traffic.transport.loss import ErrorFeedback, Fill, fill_lost
+from traffic.transport.loss import ErrorFeedback, Fill, fill_lost, least_important
 from traffic.transport.receiver import Expectation, ReceiveReport
 from traffic.transport.sender import SendReport
 from traffic.wire import DataType
@@ -39,15 +39,18 @@ class Host(Protocol):
     """By source, tensor and number: what came in the last round."""
 
     def send(
-        self, node: int, values: Floats, ids: TensorId, name: Name, tolerance: float, path: int
+        self, node: int, values: Floats, ids: TensorId, name: Name, tolerance: float, path: int, blank: bool
     ) -> Future[SendReport]:
-        """Begin to send; the future is there at once."""
+        """Begin to send; the future is there at once. With `blank` packets of zeros are told and not sent."""
 
     def receive(self, node: int, ids: TensorId, name: Name, expected: Expectation) -> Future[ReceiveReport]:
         """Ask for a message."""
 
     def tolerance(self, name: Name) -> float:
         """Return the share that may be lost of values to be summed."""
+
+    def left_out(self, name: Name) -> float | None:
+        """Return the share that is left out of a sum; None: nothing of it ever is."""
 
     def guard(self, function: Callable[[], None]) -> None:
         """Run a function; what it raises ends the job."""
@@ -209,13 +212,14 @@ class Operation:
         if not send.reduces:
             whole = self._whole(send.chunk)
             ids = name.ids(host.job.number, host.node, send.number, self.weight)
-            host.send(send.destination, whole, ids, name, 0.0, send.path)
+            host.send(send.destination, whole, ids, name, 0.0, send.path, host.left_out(name) is not None)
             return
         partial = self._partial[send.chunk]
         ids = name.ids(host.job.number, host.node, send.number, partial.weight)
         tolerance = host.tolerance(name)
         if not host.job.feeds_back or name.exact:
-            self.sent.append(host.send(send.destination, self._unscaled(partial), ids, name, tolerance, send.path))
+            values = self._unscaled(partial)
+            self.sent.append(host.send(send.destination, values, ids, name, tolerance, send.path, False))
             return
         owed_to = send.destination, name.tensor, send.number
         total = host.feedback.add(owed_to, self._scaled(partial))
@@ -224,7 +228,7 @@ class Operation:
         ):  # perhaps the user's, who may change it before the report is here
             total = total.copy()
         message = self._unscaled(Partial(total, partial.weight, self._weighted))
-        sending = host.send(send.destination, message, ids, name, tolerance, send.path)
+        sending = host.send(send.destination, message, ids, name, tolerance, send.path, False)
 
         def settle(future: Future[SendReport]) -> None:
             if not future.exception():
@@ -247,10 +251,24 @@ class Operation:
             values = self._unscaled(Partial(self._scaled(partial), partial.weight, self._weighted))
             if host.job.op is Op.MEAN:
                 values = values / np.float32(len(host.job.workers))
+            if (share := host.left_out(self.name)) is not None:
+                values = self._leave_out(chunk, values, share)
             if host.job.wire is not DataType.FLOAT32 and not self.name.exact:
                 values = decode(encode(values, host.job.wire), host.job.wire)
             self._final[chunk] = values
         return self._final[chunk]
+
+    def _leave_out(self, chunk: int, values: Floats, share: float) -> Floats:
+        """Return a sum without its least important packets, which are owed (DoubleSqueeze, arXiv 1905.05957)."""
+        host, owed = self.host, (self.host.node, self.name.tensor, chunk)
+        total = host.feedback.add(owed, values) if host.job.feeds_back else values
+        ranges = least_important(total, host.job.per_packet, share)
+        if host.job.feeds_back:
+            host.feedback.settle(owed, total, ranges)
+        kept = total.copy()
+        for first, end in ranges:
+            kept[first:end] = 0
+        return kept
 
     def _close(self, chunk: int) -> None:
         self._open -= 1

@@ -93,6 +93,8 @@ class Peer:
     """Patience with packets that were overtaken, times what was measured; doubles when it proves too short."""
     deadline: int | None = None
     sending: dict[bytes, Sending] = field(default_factory=dict)
+    waiting: dict[bytes, Sending] = field(default_factory=dict)
+    """Of them, those that have packets to send."""
     receiving: dict[bytes, Receiving] = field(default_factory=dict)
     complete: OrderedDict[bytes, Receiving] = field(default_factory=OrderedDict)
     """Messages that have arrived: they linger, and those that nobody here asked for yet stay until somebody does."""
@@ -190,6 +192,7 @@ class Peer:
     def forget_sending(self, message: Sending) -> None:
         """Drop a message that is done with."""
         self.sending.pop(message.key, None)
+        self.waiting.pop(message.key, None)
         self._watch()
 
     def completed(self, message: Receiving) -> None:
@@ -385,6 +388,7 @@ class Endpoint:
         pacer = load()[0].new("struct pacer *")
         pacer.rate, pacer.line_rate = rate.rate, settings.rate.line
         pacer.overhead, pacer.burst, pacer.quantum_ns = settings.frame_overhead, settings.burst, settings.quantum
+        pacer.ahead = settings.ahead
         peer = Peer(self, address, source, settings, rate, pacer)
         self.peers[source] = peer
         return peer
@@ -400,13 +404,15 @@ class Endpoint:
         priority: int | None = None,
         data_type: DataType = DataType.FLOAT32,
         path: int = 0,
+        blank: bool = False,
     ) -> Sending:
         """Begin to send a message; `values` must not change until its result is there.
 
         `tolerance` is the share of values that may be missing: the least important are sent only if others get lost,
         and of a message that may miss nothing the fabric may drop nothing. Of the messages to a peer, those of the
         highest `priority` go first (0..7, unless told by layer: front layers first). `path` pins it to a member of the
-        fabric's path groups, 0 to none. Raises ValueError if a message of this name is on its way to the peer.
+        fabric's path groups, 0 to none. With `blank`, packets of nothing but zeros are told, in START and FINISH, not
+        sent. Raises ValueError if a message of this name is on its way to the peer.
         """
         if self.closed:
             raise Cancelled("the endpoint is closed")
@@ -423,11 +429,12 @@ class Endpoint:
             protected_share=peer.settings.protected_share if tolerance else 1.0,
             held_share=max(tolerance - peer.settings.spare_share, 0.0),
             path=path,
+            blank=blank,
         )
         allowed = int(tolerance * message.value_count)
         chosen = priority_of(ids.layer) if priority is None else priority
         sending = Sending(peer, ids, message, data_type, allowed, chosen, now)
-        peer.sending[message.key] = sending
+        peer.sending[message.key] = peer.waiting[message.key] = sending
         peer.watch(now)
         sending.start(now)
         return sending
@@ -471,12 +478,12 @@ class Endpoint:
 
     # ---- the driver
 
-    def take(self, frame: bytes, source: int, verdict: Verdict, now: int, arrived: int | None = None) -> None:
+    def take(self, frame: bytes, source: int, verdict: int, now: int, arrived: int | None = None) -> None:
         """Take a packet that the core did not; `arrived` is when the host got it, if that was before `now`."""
         peer = self.peers.get(source)
         if peer is None:
             self.counts.foreign += 1
-        elif verdict is Verdict.UNKNOWN:
+        elif verdict == Verdict.UNKNOWN:
             peer.take_early(frame)
         elif (message := self.seal.open(frame)) is None:
             self.counts.forged += 1
@@ -519,7 +526,9 @@ class Endpoint:
         """Return what may be sent: of every peer the message of the highest priority, the eldest among equals."""
         chosen = []
         for peer in self.peers.values():
-            ready = [message for message in peer.sending.values() if not message.paused and message.message.has_packets]
+            if not peer.waiting:
+                continue
+            ready = [message for message in peer.waiting.values() if not message.paused]
             if ready:
                 chosen.append(max(ready, key=lambda message: message.priority))
         return chosen

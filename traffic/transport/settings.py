@@ -25,7 +25,9 @@ class Settings:
     linger: int = 2 * SECOND
     """How long a message is remembered after both ends know how it ended, so that what comes late is known."""
     quantum: int = MILLISECOND
-    """A burst takes no longer than this at the sender's rate."""
+    """A burst takes no longer than this at the link's rate."""
+    ahead: int = 1
+    """Nor longer than so many quanta at the peer's: each burst wakes its sender, but long ones are unfair to others."""
     burst: int = 16
     """Packets at once."""
     per_packet: int = IPV4_VALUES

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""A host of a training job: `python -m traffic.training.agent <place as JSON>` in the host's namespace.
+"""A host of a training job: `python -m traffic.exchanges.agent <place as JSON>` in the host's namespace.
 
 Reads one command a line from standard input and answers each with one line: {"answer": ...}, or {"error": "..."}.
 Ends when its standard input closes. Every time is CLOCK_MONOTONIC, which all hosts of one machine share.
@@ -21,12 +21,12 @@ import numpy as np
 
 from topologies.errors import FailureError
 from traffic import native
-from traffic.training import data
-from traffic.training.background import Background
-from traffic.training.exchange import Exchange
-from traffic.training.methods import ServerEnd, Wiring
-from traffic.training.networks import RECIPES
-from traffic.training.step import GatedTraining
+from traffic.exchanges import data
+from traffic.exchanges.background import Background
+from traffic.exchanges.exchange import Exchange
+from traffic.exchanges.methods import ServerEnd, Wiring
+from traffic.exchanges.networks import RECIPES
+from traffic.exchanges.step import GatedTraining
 from traffic.transport import core
 
 

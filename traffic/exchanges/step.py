@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from traffic.exchanges.exchange import Exchange
+from traffic.exchanges.networks import Network, cross_entropy
 from traffic.model import Floats, Labels
-from traffic.training.exchange import Exchange
-from traffic.training.networks import Network, cross_entropy
 
 FORWARD_SHARE = 1 / 3
 """Of the computing: back-propagation has two products for each one of the forward pass."""
