@@ -18,9 +18,9 @@ import numpy as np
 from topologies.errors import FailureError
 from traffic.collectives.communicator import Communicator
 from traffic.collectives.job import Job
+from traffic.exchanges.tcp import TcpSettings
 from traffic.training.real import RealTraining, Reducer
 from traffic.training.rule import State
-from traffic.training.tcp import TcpSettings
 from traffic.training.tcp_sums import NEWEST, TcpSums
 
 HIGH = float(1 << 20)

@@ -25,7 +25,7 @@ from typing import Any
 from topologies.errors import FailureError, GradlaneError
 from traffic.collectives.job import Job
 from traffic.collectives.server import Server
-from traffic.training.tcp import TcpSettings
+from traffic.exchanges.tcp import TcpSettings
 from traffic.training.tcp_sums import TcpSumServer
 
 LOOK_SECONDS = 0.02

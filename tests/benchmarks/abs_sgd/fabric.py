@@ -21,7 +21,6 @@ from gradlane.demo import policies
 from gradlane.demo.bed import Bed, Roles, TcpTuning, load_fabric
 from gradlane.demo.experiment import TRACE_SEED
 from gradlane.demo.plan import LEVELS
-from gradlane.run import slowed
 from gradlane.uneven import SECONDS_PER_SAMPLE, SPEEDS
 from gradlane.uneven_job import Trained, UnevenJob, Way
 from tests.benchmarks.abs_sgd.methods import SAMPLES, Method, Setting
@@ -133,10 +132,7 @@ def run(runs: Runs, console: Console, folder: Path, *, pairs: int, every: bool) 
     """Run the contest; `every` also measures each of the two steps from the baseline to ours by itself."""
     tuner = Tuner(runs)
     contestants = (BASELINE, *BETWEEN, OURS) if every else (BASELINE, OURS)
-    fabric = load_fabric()
-    rate = fabric.links[0].rate_bps
-    assert rate is not None
-    with Bed(slowed(fabric, round(rate / RATE)), Roles(), instance=None) as bed:
+    with Bed(load_fabric(RATE), Roles(), instance=None) as bed:
         trace = folder / f"background-{LEVEL}.json"
         LEVELS[LEVEL].trace(bed.roles, RATE, seed=TRACE_SEED).save(trace)
         contest = Contest(bed, console, trace, folder / "mnist")
