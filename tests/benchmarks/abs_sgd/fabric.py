@@ -9,6 +9,7 @@ each algorithm are tuned in virtual time, at the T_sync that its transport was m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import log2
 from pathlib import Path
@@ -27,6 +28,7 @@ from tests.benchmarks.abs_sgd.methods import SAMPLES, Method, Setting
 from tests.benchmarks.abs_sgd.runs import Runs
 from tests.benchmarks.abs_sgd.study import settle
 from tests.benchmarks.abs_sgd.tuning import Tuner, fixed
+from topologies.errors import FailureError
 from traffic.live import share
 
 RATE = 50e6
@@ -38,6 +40,8 @@ TUNINGS = (
     TcpTuning("cubic", 200, 256), TcpTuning("cubic", 5, 256), TcpTuning("bbr", 5, 256), TcpTuning("cubic", 5, 64),
 )  # fmt: skip
 SERVER = "h3"
+PATIENCE = 10.0
+"""Seconds of silence after which a worker is lost: under congestion none is to be."""
 CLUSTER = " ".join(f"{speed:g}" for speed in SPEEDS)
 
 
@@ -92,7 +96,7 @@ class Contest:
             slowness = [SECONDS_PER_SAMPLE / speed for speed in SPEEDS]
             with UnevenJob(
                 bed.controller.running, bed.roles.workers, SERVER, way, slowness, target=target, seconds=seconds,
-                data=self.data,
+                data=self.data, patience=PATIENCE,
             ) as job:  # fmt: skip
                 return job.run(bed.check)
         finally:
@@ -128,8 +132,13 @@ def tuned(runs: Runs, tuner: Tuner, who: Contestant, sync: float) -> tuple[Way, 
     return who.way(found.method.micro, found.step, found.method.compensation), setting.ratio
 
 
-def run(runs: Runs, console: Console, folder: Path, *, pairs: int, every: bool) -> dict[str, Any]:
-    """Run the contest; `every` also measures each of the two steps from the baseline to ours by itself."""
+def run(
+    runs: Runs, console: Console, folder: Path, keep: Callable[[dict[str, Any]], None], *, pairs: int, every: bool
+) -> None:
+    """Run the contest; `every` also measures each of the two steps from the baseline to ours by itself.
+
+    After each draw `keep` has the results until then.
+    """
     tuner = Tuner(runs)
     contestants = (BASELINE, *BETWEEN, OURS) if every else (BASELINE, OURS)
     with Bed(load_fabric(RATE), Roles(), instance=None) as bed:
@@ -148,24 +157,31 @@ def run(runs: Runs, console: Console, folder: Path, *, pairs: int, every: bool) 
             ways[who.name], ratios[who.name] = tuned(runs, tuner, who, syncs[who.name])
             way = ways[who.name]
             console.print(f"{who.name}: T_sync {syncs[who.name] * 1e3:.0f} ms, batch {way.batch}, step {way.step:.3g}")
-        found: dict[str, list[Trained]] = {who.name: [] for who in contestants}
+        found: dict[str, dict[int, Trained]] = {who.name: {} for who in contestants}
+        failures: list[str] = []
         for draw in range(1, pairs + 1):
             for who in contestants if draw % 2 else contestants[::-1]:
-                trained = contest.train(who, ways[who.name], draw, TARGET, LONGEST_SECONDS)
-                found[who.name].append(trained)
+                try:
+                    trained = contest.train(who, ways[who.name], draw, TARGET, LONGEST_SECONDS)
+                except FailureError as error:
+                    failures.append(f"draw {draw}, {who.name}: {error}")
+                    console.print(f"  {failures[-1]}", markup=False)
+                    continue
+                found[who.name][draw] = trained
                 console.print(
                     f"  draw {draw}, {who.name}: {trained.last.accuracy:.1%} after {trained.seconds:.1f} s, "
                     f"{trained.samples_per_s:.0f} samples/s, {trained.lost:.1%} lost"
                 )
-        return summary(found, contest, syncs, ratios)
+            keep({**summary(found, contest, syncs, ratios), "failures": failures})
 
 
 def summary(
-    found: dict[str, list[Trained]], contest: Contest, syncs: dict[str, float], ratios: dict[str, float]
+    found: dict[str, dict[int, Trained]], contest: Contest, syncs: dict[str, float], ratios: dict[str, float]
 ) -> dict[str, Any]:
     """Return what the results file tells of the contest."""
     base, ours = found[BASELINE.name], found[OURS.name]
-    pairs = [theirs.seconds / mine.seconds for theirs, mine in zip(base, ours, strict=True) if mine.reached]
+    both = [draw for draw in base if draw in ours and ours[draw].reached]
+    pairs = [base[draw].seconds / ours[draw].seconds for draw in both]
     return {
         "rate_bps": RATE,
         "background": LEVEL,
@@ -178,10 +194,10 @@ def summary(
             "median": round(float(np.median(pairs)), 3) if pairs else None,
             "least": round(min(pairs), 3) if pairs else None,
             "most": round(max(pairs), 3) if pairs else None,
-            "baseline_not_reached": sum(not trained.reached for trained in base),
-            "ours_not_reached": sum(not trained.reached for trained in ours),
+            "baseline_not_reached": sum(not trained.reached for trained in base.values()),
+            "ours_not_reached": sum(not trained.reached for trained in ours.values()),
         },
-        "runs": {name: [trained.as_dict() for trained in trainings] for name, trainings in found.items()},
+        "runs": {name: [trained.as_dict() for trained in trainings.values()] for name, trainings in found.items()},
     }
 
 
