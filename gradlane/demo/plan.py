@@ -202,7 +202,7 @@ class Plan:
 
     def seconds(self, part: Part) -> float:
         """Estimate how long a part takes."""
-        trials = tuner.trials(len(self.tunings))
+        trials = tuner.trials(len(self.tunings)) if len(self.tunings) > 1 else 0
         segments = len(part.methods) * (self.draws + 1) + trials
         total = STARTING + segments * SWITCHING + self._trial(part, "p3", part.level) * trials
         for name in part.methods:

@@ -32,7 +32,7 @@ def candidates() -> list[TcpTuning]:
 
 def trials(settings: int) -> int:
     """Return how many trials so many settings take."""
-    return sum(-(-settings // 2**turn) for turn in range(TURNS)) if settings > 1 else settings
+    return sum(-(-settings // 2**turn) for turn in range(TURNS))
 
 
 def best(found: Mapping[TcpTuning, Rounds]) -> TcpTuning:
@@ -47,7 +47,7 @@ def tune(
     """Try every setting; `trial`, told which turn it is, returns its rounds in seconds. Returns the best, and all."""
     found: dict[TcpTuning, Rounds] = {tuning: [] for tuning in among}
     left = list(among)
-    for turn in range(TURNS if len(left) > 1 else 1):
+    for turn in range(TURNS):
         for tuning in left:
             found[tuning] += trial(tuning, turn)
         keep = sorted(left, key=lambda tuning: mean(found[tuning]))[: -(-len(left) // 2)]
