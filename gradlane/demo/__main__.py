@@ -172,9 +172,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--draws", type=int, help="hash draws for each seed")
     parser.add_argument("--rounds", type=int, help="of each training, all draws together")
     parser.add_argument("--trial-rounds", type=int, help="of each setting of TCP, and without background")
-    parser.add_argument(
-        "--tcp", metavar="CONGESTION,RTO,QUEUE", help="use these settings, such as cubic,5,64, untuned"
-    )
+    parser.add_argument("--tcp", metavar="CONGESTION,RTO,QUEUE", help="use these settings, such as cubic,5,64, untuned")
     parser.add_argument("--rate", help="of every link, such as 25M: less where processors are the bottleneck")
     options = parser.parse_args(arguments)
     began = time.monotonic()

@@ -19,7 +19,6 @@ from controller.p4rt.pipeline import Pipeline
 from controller.policy import Policy
 from controller.reconcile import Controller
 from gradlane.demo.agents import Agent, Answer, ask, collect
-from gradlane.run import slowed
 from topologies import addresses, processes
 from topologies.errors import FailureError
 from topologies.mininet_fabric import MininetFabric
@@ -218,9 +217,12 @@ def renumbered(fabric: Fabric, draw: int) -> Fabric:
 
 
 def load_fabric(rate: float | None = None) -> Fabric:
-    """Return the demo's fabric, with links of this rate, bit/s, unless they keep theirs."""
+    """Return the demo's fabric, with links of this rate in bit/s, unless they keep theirs."""
     fabric = topologies.load(FABRIC)
-    return fabric if rate is None else slowed(fabric, round(fabric.links[0].rate_bps / rate))
+    if rate is None:
+        return fabric
+    bps = round(rate)
+    return replace(fabric, links=tuple(replace(link, rate_bps=bps, reverse_rate_bps=bps) for link in fabric.links))
 
 
 def _in_real_time(pid: int) -> str:

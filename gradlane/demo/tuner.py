@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give TCP its best: every congestion control, least RTO and queue depth is tried under the load itself.
 
-One trial is luck: the better half is tried again, and the better half of that (successive halving, arXiv 1502.07943).
+One trial is luck, so the better half is tried again (successive halving, arXiv 1502.07943).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gradlane.demo.bed import TcpTuning
 CONGESTION = ("cubic", "bbr")
 LEAST_RTO_MS = (5, 200)
 QUEUE_PACKETS = (64, 256, 1000)
-TURNS = 3
+TURNS = 2
 """How often the best are tried."""
 
 Rounds = list[float]
