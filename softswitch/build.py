@@ -31,6 +31,7 @@ RUNTIME = Path(__file__).resolve().parent / "runtime"
 TABLES_SOURCES = (
     "table.c",
     "rules.c",
+    "vectors.c",
     "action_profile.c",
     "meter.c",
     "register.c",

@@ -359,7 +359,10 @@ def ports_of(commands: Sequence[Command]) -> set[int]:
     for command in commands:
         words = command.rest.split()
         if command.name in ("packet", "expect") and words:
-            ports.add(number(words[0]))
+            try:
+                ports.add(number(words[0]))
+            except StfError as error:
+                raise StfError(f"line {command.line}: {error}") from error
         elif command.name == "mirroring_add":
             ports.add(int(words[1]))
         elif command.name == "mc_node_create":

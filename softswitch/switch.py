@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +96,7 @@ class Switch:
         self._ffi = ffi()
         self._lib = engine()
         self._p4runtime: Any = None
+        self._scratch = threading.Lock()  # for the next three
         self._error = self._ffi.new("char[]", _ERROR_BYTES)
         self._frame = self._ffi.new("uint8_t[]", _FRAME_LIMIT)
         self._number = self._ffi.new("uint32_t *")
@@ -181,8 +183,10 @@ class Switch:
 
     def load_library(self, path: str | Path) -> None:
         """Load a compiled program; packets in flight under a former one are dropped and counted."""
-        if self._lib.ss_switch_load(self.handle, str(path).encode(), self._error, _ERROR_BYTES):
-            raise ProgramError(self._reason(), source=self.name)
+        endpoint = contextlib.nullcontext() if self._p4runtime is None else self._p4runtime.lock
+        with endpoint, self._scratch:
+            if self._lib.ss_switch_load(self.handle, str(path).encode(), self._error, _ERROR_BYTES):
+                raise ProgramError(self._reason(), source=self.name)
 
     def seed(self, value: int) -> None:
         """Seed the program's random numbers."""
@@ -191,13 +195,15 @@ class Switch:
     def set_depth_register(self, name: str, unit: str = "packets") -> None:
         """Let a register read as the queues' live depth: index port * 8 + class; unit "packets" or "bytes/N"."""
         shift = depth_shift(unit)
-        objects = self.objects
-        names = [self._ffi.string(objects.registers[i].name).decode() for i in range(objects.register_count)]
-        found = [i for i, full in enumerate(names) if full == name or full.endswith(f".{name}")]
-        if len(found) != 1:
-            raise ProgramError(f"no register named {name} (there are: {', '.join(names) or 'none'})", source=self.name)
-        self.set_depth_unit(shift)
         with self.locked():
+            objects = self.objects
+            names = [self._ffi.string(objects.registers[i].name).decode() for i in range(objects.register_count)]
+            found = [i for i, full in enumerate(names) if full == name or full.endswith(f".{name}")]
+            if len(found) != 1:
+                raise ProgramError(
+                    f"no register named {name} (there are: {', '.join(names) or 'none'})", source=self.name
+                )
+            self.set_depth_unit(shift)
             self._lib.ss_register_set_live_depth(self.state, found[0], CLASSES)
 
     # Ports.
@@ -209,8 +215,9 @@ class Switch:
         """
         chosen = kind or ("auto" if interface else "virtual")
         where = interface.encode() if interface else self._ffi.NULL
-        if self._lib.ss_port_add(self.handle, port, where, chosen.encode(), self._error, _ERROR_BYTES):
-            raise PortError(f"{self.name}: {self._reason()}")
+        with self._scratch:
+            if self._lib.ss_port_add(self.handle, port, where, chosen.encode(), self._error, _ERROR_BYTES):
+                raise PortError(f"{self.name}: {self._reason()}")
 
     def remove_port(self, port: int) -> None:
         """Remove a port; what waits in its queues is dropped and counted."""
@@ -310,8 +317,9 @@ class Switch:
     def take(self) -> list[tuple[int, bytes]]:
         """Take what left through virtual ports, in order of leaving."""
         taken: list[tuple[int, bytes]] = []
-        while (length := self._lib.ss_take(self.handle, self._number, self._frame, _FRAME_LIMIT)) >= 0:
-            taken.append((self._number[0], self._ffi.buffer(self._frame, length)[:]))
+        with self._scratch:
+            while (length := self._lib.ss_take(self.handle, self._number, self._frame, _FRAME_LIMIT)) >= 0:
+                taken.append((self._number[0], self._ffi.buffer(self._frame, length)[:]))
         return taken
 
     def inject(self, port: int, frame: bytes) -> list[tuple[int, bytes]]:
@@ -357,31 +365,35 @@ class Switch:
     def packets_in(self) -> list[bytes]:
         """Take the frames that left through the CPU port, with their packet-in headers."""
         taken: list[bytes] = []
-        while (length := self._lib.ss_packet_in(self.handle, self._frame, _FRAME_LIMIT)) >= 0:
-            taken.append(self._ffi.buffer(self._frame, length)[:])
+        with self._scratch:
+            while (length := self._lib.ss_packet_in(self.handle, self._frame, _FRAME_LIMIT)) >= 0:
+                taken.append(self._ffi.buffer(self._frame, length)[:])
         return taken
 
     def digests(self) -> list[tuple[int, bytes]]:
         """Take the digests that wait: (learn list, its fields' bytes)."""
         taken: list[tuple[int, bytes]] = []
-        while (length := self._lib.ss_digest_next(self.handle, self._number, self._frame, _FRAME_LIMIT)) >= 0:
-            taken.append((self._number[0], self._ffi.buffer(self._frame, length)[:]))
+        with self._scratch:
+            while (length := self._lib.ss_digest_next(self.handle, self._number, self._frame, _FRAME_LIMIT)) >= 0:
+                taken.append((self._number[0], self._ffi.buffer(self._frame, length)[:]))
         return taken
 
     def port_events(self) -> list[tuple[int, bool]]:
         """Take the changes of port state that wait: (port, up)."""
         taken: list[tuple[int, bool]] = []
         up = self._ffi.new("bool *")
-        while self._lib.ss_port_event(self.handle, self._number, up) == 0:
-            taken.append((self._number[0], bool(up[0])))
+        with self._scratch:
+            while self._lib.ss_port_event(self.handle, self._number, up) == 0:
+                taken.append((self._number[0], bool(up[0])))
         return taken
 
     def log_lines(self) -> list[str]:
         """Take what the program logged."""
         taken: list[str] = []
         text = self._ffi.cast("char *", self._frame)
-        while (length := self._lib.ss_log_next(self.handle, text, _FRAME_LIMIT)) >= 0:
-            taken.append(self._ffi.buffer(self._frame, length)[:].decode(errors="replace"))
+        with self._scratch:
+            while (length := self._lib.ss_log_next(self.handle, text, _FRAME_LIMIT)) >= 0:
+                taken.append(self._ffi.buffer(self._frame, length)[:].decode(errors="replace"))
         return taken
 
     # Statistics.

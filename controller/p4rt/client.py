@@ -26,7 +26,7 @@ from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 from controller.p4rt import wire
 from controller.p4rt.entities import Entity, TableEntry
 from controller.p4rt.errors import SwitchFailure, failure
-from controller.p4rt.pipeline import Pipeline
+from controller.p4rt.pipeline import Pipeline, own_default_actions
 
 DEADLINE_S: Final = 5.0
 PIPELINE_DEADLINE_S: Final = 60.0  # the softswitch compiles a program that it has not seen
@@ -48,10 +48,10 @@ _Answer: TypeAlias = "p4runtime_pb2.MasterArbitrationUpdate | grpc.RpcError | No
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A switch's program, whatever it is, and its entities in the order in which they can be inserted anew."""
+    """A switch's program, whatever it is, and the updates that bring back all it held, in an order that stands."""
 
     config: p4runtime_pb2.ForwardingPipelineConfig
-    entities: tuple[bytes, ...]
+    updates: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)
@@ -149,26 +149,34 @@ class Connection:
         config = self._config(p4runtime_pb2.GetForwardingPipelineConfigRequest.ALL)
         if config is None:
             return None
-        entities: list[bytes] = []
-        for field in (3, 4, 2):
-            for response in self._responses(wire.message(2, wire.message(field, b""))):
-                entities += [
-                    entity.SerializeToString()
-                    for entity in p4runtime_pb2.ReadResponse.FromString(response).entities
-                    if not (entity.table_entry.is_default_action or entity.table_entry.is_const)
-                ]
-        return Snapshot(config, tuple(entities))
+        kinds = [wire.message(2, wire.message(field, b"")) for field in (3, 4, 2)]
+        updates = [
+            _update(p4runtime_pb2.Update.INSERT, entity)
+            for kind in kinds
+            for entity in self._entities(kind)
+            if not (entity.table_entry.is_default_action or entity.table_entry.is_const)
+        ]
+        own = own_default_actions(config.p4info)
+        defaults = b"".join(
+            wire.message(2, wire.message(2, wire.number(1, table) + wire.number(8, 1))) for table in own
+        )
+        updates += [
+            _update(p4runtime_pb2.Update.MODIFY, entity)
+            for entity in (self._entities(defaults) if own else ())
+            if entity.table_entry.HasField("action")
+            and _call(entity.table_entry.action.action) != own[entity.table_entry.table_id]
+        ]
+        return Snapshot(config, tuple(updates))
+
+    def _entities(self, request: bytes) -> Iterator[p4runtime_pb2.Entity]:
+        for response in self._responses(request):
+            yield from p4runtime_pb2.ReadResponse.FromString(response).entities
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Give the switch back its program and entities."""
+        """Give the switch back its program and what it held."""
         self._load(snapshot.config)
-        for start in range(0, len(snapshot.entities), BATCH_UPDATES):
-            batch = snapshot.entities[start : start + BATCH_UPDATES]
-            inserts = b"".join(
-                wire.message(4, wire.number(1, p4runtime_pb2.Update.INSERT) + wire.message(2, entity))
-                for entity in batch
-            )
-            self._send(inserts)
+        for start in range(0, len(snapshot.updates), BATCH_UPDATES):
+            self._send(b"".join(snapshot.updates[start : start + BATCH_UPDATES]))
 
     # Arbitration
 
@@ -272,6 +280,15 @@ def _batches(updates: Iterable[_Update], encoder: wire.Encoder) -> Iterator[tupl
         size += len(wired)
     if encoded:
         yield batch, encoded
+
+
+def _update(kind: int, entity: p4runtime_pb2.Entity) -> bytes:
+    """Return an update as a field of a WriteRequest."""
+    return wire.message(4, wire.number(1, kind) + wire.message(2, entity.SerializeToString()))
+
+
+def _call(action: p4runtime_pb2.Action) -> tuple[int, dict[int, int]]:
+    return action.action_id, {param.param_id: int.from_bytes(param.value, "big") for param in action.params}
 
 
 def _uint128(value: int) -> p4runtime_pb2.Uint128:

@@ -174,6 +174,21 @@ def _table(table: Any, actions: Mapping[int, ActionInfo], direct: set[int]) -> T
     )
 
 
+def own_default_actions(p4info: p4info_pb2.P4Info) -> dict[int, tuple[int, dict[int, int]]]:
+    """Return, by table, the default action that each starts with and that may be changed: its id and arguments.
+
+    The id is 0 where P4Info does not tell it.
+    """
+    return {
+        table.preamble.id: (
+            table.initial_default_action.action_id,
+            {each.param_id: int.from_bytes(each.value, "big") for each in table.initial_default_action.arguments},
+        )
+        for table in p4info.tables
+        if not (table.const_default_action_id or table.implementation_id)
+    }
+
+
 def _own_default(table: Any, actions: Mapping[int, ActionInfo]) -> Call | None:
     """Return the default action that a table starts with; None if it is const, or chosen by an action profile."""
     initial = table.initial_default_action

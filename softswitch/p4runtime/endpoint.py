@@ -54,7 +54,7 @@ class Endpoint:
         p4runtime()  # built now, or no request would be answered in time
         self.arbiter = Arbiter(switch.device_id)
         self.port_watchers: list[Callable[[int, bool], None]] = []
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()  # held by every call, and while the switch is given another program
         self._replication = Replication(engine(), switch.handle, self._cpu_port)
         self._committed: Pipeline | None = None
         self._saved: tuple[Pipeline, Path] | None = None
@@ -63,7 +63,7 @@ class Endpoint:
 
     def close(self) -> None:
         """Free what the pipelines hold; the switch stays."""
-        with self._lock:
+        with self.lock:
             if self._state_file:
                 self._state_file.close()
                 self._state_file = None
@@ -76,7 +76,7 @@ class Endpoint:
 
     def bind(self, p4info: str, device: bytes) -> None:
         """Serve the program that the switch has loaded already, by its P4Info in text format and its BMv2 JSON."""
-        with self._lock:
+        with self.lock:
             self._drop_saved()
             pipeline = Pipeline(Config.of_files(p4info, device), self.switch, self.switch, self._replication)
             if self._committed:
@@ -95,7 +95,7 @@ class Endpoint:
 
         Raises ProgramError when the program that is loaded has no such register.
         """
-        with self._lock:
+        with self.lock:
             if self.switch.state:
                 self.switch.set_depth_register(register.name, register.unit)
             self._depth_register = register
@@ -112,7 +112,7 @@ class Endpoint:
     ) -> None:
         """Serve SetForwardingPipelineConfig; all or nothing."""
         message, config = _split_config(_bytes(request))
-        with self._lock:
+        with self.lock:
             self._check(message.device_id, trusted)
             if not trusted:
                 self._authorize(message.role, message.role_id, message.election_id, message.HasField("election_id"))
@@ -147,7 +147,7 @@ class Endpoint:
     ) -> bytes:
         """Serve GetForwardingPipelineConfig; returns the serialized response."""
         message = _parse(_GET, request)
-        with self._lock:
+        with self.lock:
             self._check(message.device_id, trusted)
             pipeline = self._active()
             if pipeline is None:
@@ -263,7 +263,7 @@ class Endpoint:
 
         A program that is loaded already stays: the file's entries are for it only if they were.
         """
-        with self._lock:
+        with self.lock:
             try:
                 self._take_up(file.records())
             except StatusError as error:
@@ -312,7 +312,7 @@ class Endpoint:
         """Serve Write; raises StatusError with one error per update when any fails."""
         data = _bytes(request)
         head = write_head(data)
-        with self._lock:
+        with self.lock:
             self._check(head.device_id, trusted)
             if not trusted:
                 name = bytes(ffi().buffer(head.role, head.role_length)).decode(errors="replace")
@@ -331,7 +331,7 @@ class Endpoint:
     ) -> tuple[list[bytes], StatusError | None]:
         """Serve Read: serialized ReadResponses, and the error that ends the stream, if any."""
         data = _bytes(request)
-        with self._lock:
+        with self.lock:
             self._check(_device(data), trusted)
             return self._need().read(data)
 
@@ -395,12 +395,12 @@ class Endpoint:
     @property
     def has_idle_entries(self) -> bool:
         """Whether `idle` may have something to say."""
-        with self._lock:
+        with self.lock:
             return self._committed is not None and self._committed.is_current and self._committed.has_idle_entries
 
     def idle(self) -> list[bytes]:
         """Take the entries past their idle timeout, as a serialized StreamMessageResponse, if there are any."""
-        with self._lock:
+        with self.lock:
             pipeline = self._committed
             entries = pipeline.idle_entries() if pipeline is not None and pipeline.is_current else b""
         return [wire.data(4, entries + wire.number(2, time.time_ns()))] if entries else []

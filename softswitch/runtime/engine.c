@@ -223,8 +223,12 @@ int ss_switch_load(struct ss_switch *sw, const char *path, char *error, uint32_t
     }
     const struct ss_program *program = dlsym(library, "ss_program");
     struct ss_state *state = NULL;
+    /* A process may outlive the sources that it was started from: what is compiled then brings tables of its own. */
+    void *tables = dlsym(library, "ss_table_insert");
     if (!program)
         explain(error, error_bytes, "%s is no compiled P4 program", path);
+    else if (tables && tables != (void *)ss_table_insert)
+        explain(error, error_bytes, "the switch's own sources have changed since this process began: start it anew");
     else if (program->abi != SS_PROGRAM_ABI)
         explain(error, error_bytes, "%s was compiled for another version of the switch", path);
     else if (!(state = program->create(&sw->services)))

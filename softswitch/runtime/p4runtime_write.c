@@ -1307,6 +1307,13 @@ static bool apply_update(struct p4rt_batch *batch, struct wire_span update, stru
     return false;
 }
 
+/* Before the lock is left: the next packet finds all tables ready. */
+static void settle(struct p4rt_session *s)
+{
+    for (uint32_t t = 0; t < s->objects->table_count; t++)
+        ss_table_settle(s->objects->tables[t]);
+}
+
 static void roll_back(struct p4rt_session *s, struct p4rt_undo *undo, bool slices)
 {
     s->undo = NULL;
@@ -1326,6 +1333,7 @@ static void roll_back(struct p4rt_session *s, struct p4rt_undo *undo, bool slice
         }
         p4rt_apply(s, type, p4rt_entity_kind(entity, &content, &malformed), content, entity);
         if (slices && n % P4RT_SLICE == P4RT_SLICE - 1) {
+            settle(s);
             ss_unlock(s->sw);
             ss_lock(s->sw);
         }
@@ -1352,6 +1360,7 @@ int p4rt_write_step(struct p4rt_batch *batch, struct p4rt_item *item)
         }
         if (atomic && batch->errors.count)
             roll_back(s, &batch->undo, false);
+        settle(s);
         ss_unlock(s->sw);
     }
     s->undo = NULL;
@@ -1364,6 +1373,7 @@ bool p4rt_write_finish(struct p4rt_batch *batch)
         return false;
     ss_lock(batch->s->sw);
     roll_back(batch->s, &batch->undo, true);
+    settle(batch->s);
     ss_unlock(batch->s->sw);
     uint32_t culprit = batch->errors.list[0].index;
     char reason[64];

@@ -1,152 +1,134 @@
 /* SPDX-FileCopyrightText: 2026 The Gradlane developers
  * SPDX-License-Identifier: Apache-2.0
  *
- * Matching of ternary, range and optional keys: bit vectors for few rules, tuple space search for many.
+ * Matching of ternary, range and optional keys: blocks of bit vectors, and tuple space search for masks that many have.
  *
- * Bit vectors follow decomposition (Lakshman and Stiliadis, SIGCOMM 1998); the tuple space is merged online as in
- * TupleMerge (Daly et al., IEEE/ACM ToN 2019): a rule may join a tuple that looks at fewer bits than it has, as long
- * as its bucket there stays short. */
+ * The tuple space is merged online as in TupleMerge (Daly et al., IEEE/ACM ToN 2019): a rule may join a tuple that looks
+ * at fewer bits than it has, as long as its bucket there stays short. What fits no tuple stays in a block, which costs a
+ * lookup about as much as a tuple does. An insert looks at a block and at each tuple once; whether masks have become
+ * frequent is asked whenever the blocks have doubled. */
 #include "table_impl.h"
 
 #include <stdlib.h>
 
-#define BUCKET_LIMIT 8             /* rules in a bucket before a rule prefers a tuple of its own */
-#define TUPLE_LIMIT 48             /* tuples before new ones look at coarser masks */
+#define BUCKET_LIMIT 8             /* rules in a bucket, but for those that differ in nothing but priority */
+#define TUPLE_LIMIT 48
+#define FREQUENT 32                /* rules in blocks that make their mask a tuple */
+#define FIRST_REGROUP 4            /* blocks */
 #define LEAVE_TUPLES (SS_FEW_RULES / 2)
 
-/* ---- bit vectors ---- */
+/* ---- blocks ---- */
 
-static bool long_range(const struct ss_field_info *field)
+static struct ss_vectors *new_block(struct ss_blocks *blocks, uint32_t at)
 {
-    return field->bits > 8 && field->bits <= 64;
-}
-
-static int by_priority(const void *a, const void *b, void *context)
-{
-    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-    return left == right ? 0 : ss_rule_beats(context, left, right) ? -1 : 1;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return left < right ? -1 : left > right;
-}
-
-/* A row's mask: a rule's own, or that of its prefix length. */
-static const uint64_t *mask_of(const struct ss_table *table, uint32_t row)
-{
-    uint32_t words = table->layout->words;
-    return table->masks ? table->masks + (size_t)row * words
-                        : table->prefixes.masks + (size_t)ss_row_at(table, row)->prefix * words;
-}
-
-/* Which values of a chunk each rule accepts; false when every rule accepts all, so that the chunk needs no look. */
-static bool fill_chunk(const struct ss_table *table, struct ss_chunk chunk, uint32_t count, uint64_t *accepts)
-{
-    uint32_t words = table->layout->words, cut = (1u << chunk.bits) - 1;
-    uint64_t everything = table->vectors.all;
-    memset(accepts, 0, 8 * (cut + 1));
-    for (uint32_t bit = 0; bit < count; bit++) {
-        size_t at = (size_t)table->vectors.rows[bit] * words + chunk.word;
-        uint32_t value = table->keys[at] >> chunk.shift & cut;
-        if (chunk.range) {
-            uint32_t high = table->highs[at] >> chunk.shift & cut;
-            for (uint32_t v = value; v <= high; v++)
-                accepts[v] |= 1ull << bit;
-            continue;
-        }
-        uint32_t mask = mask_of(table, table->vectors.rows[bit])[chunk.word] >> chunk.shift & cut, free = cut & ~mask;
-        uint32_t v = 0;                                       /* every value that differs in unmasked bits only */
-        do {
-            accepts[value | v] |= 1ull << bit;
-            v = (v - free) & free;
-        } while (v);
+    if (blocks->count == blocks->capacity) {
+        blocks->capacity = blocks->capacity ? blocks->capacity * 2 : 4;
+        blocks->order = ss_grow(blocks->order, blocks->capacity, sizeof *blocks->order);
     }
-    for (uint32_t v = 0; v <= cut; v++)
-        if (accepts[v] != everything)
-            return true;
-    return false;
+    memmove(blocks->order + at + 1, blocks->order + at, (blocks->count++ - at) * sizeof *blocks->order);
+    blocks->order[at] = ss_zeroed(1, sizeof **blocks->order);
+    return blocks->order[at];
 }
 
-static void fill_range(const struct ss_table *table, uint32_t field, uint32_t count, struct ss_vector_range *range,
-                       uint64_t *bounds, uint64_t *accepts)
+static void free_block(struct ss_blocks *blocks, uint32_t at)
 {
-    uint32_t words = table->layout->words;
-    struct ss_slot slot = table->layout->slots[field];
-    uint32_t bits = table->layout->info.fields[field].bits;
-    uint64_t cut = ~0ull >> (64 - bits);
-    uint32_t used = 1;
-    bounds[0] = 0;
-    for (uint32_t bit = 0; bit < count; bit++) {
-        size_t at = (size_t)table->vectors.rows[bit] * words + slot.word;
-        uint64_t low = table->keys[at] >> slot.shift & cut, high = table->highs[at] >> slot.shift & cut;
-        if (low)
-            bounds[used++] = low;
-        if (high < cut)
-            bounds[used++] = high + 1;
+    ss_vectors_free(blocks->order[at]);
+    memmove(blocks->order + at, blocks->order + at + 1, (--blocks->count - at) * sizeof *blocks->order);
+}
+
+/* The first block whose last row the row beats or is; the last block for a row that all others beat. */
+static uint32_t block_of(const struct ss_table *table, uint32_t row)
+{
+    uint32_t low = 0, high = table->blocks.count - 1;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        const struct ss_vectors *block = table->blocks.order[middle];
+        if (ss_rule_beats(table, block->rows[block->count - 1], row))
+            low = middle + 1;
+        else
+            high = middle;
     }
-    qsort(bounds, used, 8, by_value);
-    uint32_t distinct = 1;
-    for (uint32_t b = 1; b < used; b++)
-        if (bounds[b] != bounds[distinct - 1])
-            bounds[distinct++] = bounds[b];
-    uint32_t size = 1;
-    while (size < distinct)
-        size *= 2;
-    for (uint32_t b = distinct; b < size; b++)
-        bounds[b] = UINT64_MAX;
-    memset(accepts, 0, 8 * size);
-    for (uint32_t bit = 0; bit < count; bit++) {
-        size_t at = (size_t)table->vectors.rows[bit] * words + slot.word;
-        uint64_t low = table->keys[at] >> slot.shift & cut, high = table->highs[at] >> slot.shift & cut;
-        for (uint32_t b = 0; b < size; b++) {
-            uint64_t v = b < distinct ? bounds[b] : bounds[distinct - 1];
-            if (v >= low && v <= high)
-                accepts[b] |= 1ull << bit;
+    return low;
+}
+
+/* How many of a block's rows beat the row. */
+static uint32_t place_in(const struct ss_table *table, const struct ss_vectors *block, uint32_t row)
+{
+    uint32_t low = 0, high = block->count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (ss_rule_beats(table, block->rows[middle], row))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void append(struct ss_vectors *block, const uint32_t *rows, uint32_t count)
+{
+    memcpy(block->rows + block->count, rows, count * sizeof *rows);
+    block->count += count;
+    block->stale = true;
+}
+
+static void block_insert(struct ss_table *table, uint32_t row)
+{
+    struct ss_blocks *blocks = &table->blocks;
+    table->records[row].tuple = SS_NO_ROW;
+    if (!blocks->count)
+        new_block(blocks, 0);
+    uint32_t number = block_of(table, row);
+    struct ss_vectors *block = blocks->order[number];
+    uint32_t at = place_in(table, block, row);
+    if (block->count == SS_FEW_RULES) {                       /* rules often come in order: then blocks stay full */
+        if (at == SS_FEW_RULES || at == 0) {
+            block = new_block(blocks, at ? number + 1 : number);
+            at = 0;
+        } else {
+            struct ss_vectors *upper = new_block(blocks, number + 1);
+            block->count = SS_FEW_RULES / 2;
+            block->stale = true;
+            append(upper, block->rows + SS_FEW_RULES / 2, SS_FEW_RULES / 2);
+            if (at > block->count) {
+                at -= block->count;
+                block = upper;
+            }
         }
     }
-    *range = (struct ss_vector_range){slot.word, (uint8_t)slot.shift, size / 2, cut, bounds, accepts};
+    memmove(block->rows + at + 1, block->rows + at, (block->count++ - at) * sizeof *block->rows);
+    block->rows[at] = row;
+    block->stale = true;
 }
 
-static void build_vectors(struct ss_table *table)
+/* Join a block with the next if they have become small; let an empty one go. */
+static void join(struct ss_blocks *blocks, uint32_t at)
 {
-    const struct ss_table_layout *layout = table->layout;
-    struct ss_vectors *vectors = &table->vectors;
-    enum { BOUNDS = 4 * SS_FEW_RULES };                       /* at most 2 bounds a rule, rounded up to a power of two */
-    if (!vectors->storage) {
-        vectors->storage = ss_zeroed((size_t)layout->chunk_count * 256 + (size_t)layout->range_count * 2 * BOUNDS, 8);
-        vectors->chunks = ss_zeroed(layout->chunk_count, sizeof *vectors->chunks);
-        vectors->ranges = ss_zeroed(layout->range_count, sizeof *vectors->ranges);
+    struct ss_vectors *block = blocks->order[at];
+    if (at + 1 < blocks->count && block->count + blocks->order[at + 1]->count <= SS_FEW_RULES / 2) {
+        append(block, blocks->order[at + 1]->rows, blocks->order[at + 1]->count);
+        free_block(blocks, at + 1);
     }
-    uint32_t count = 0;
-    for (uint32_t row = 0; row < table->high_water; row++)
-        if (ss_row_at(table, row)->flags & SS_ROW_USED)
-            vectors->rows[count++] = row;
-    qsort_r(vectors->rows, count, sizeof *vectors->rows, by_priority, table);
-    vectors->all = count == 64 ? ~0ull : (1ull << count) - 1;
-    vectors->chunk_count = vectors->range_count = 0;
-    vectors->verify = false;
-    uint64_t *storage = vectors->storage;
-    for (uint32_t c = 0; count && c < layout->chunk_count; c++) {
-        struct ss_chunk chunk = layout->chunks[c];
-        if (fill_chunk(table, chunk, count, storage)) {
-            vectors->chunks[vectors->chunk_count++] =
-                (struct ss_vector_chunk){chunk.word, chunk.shift, (uint8_t)((1u << chunk.bits) - 1), storage};
-            storage += 256;
-        }
-    }
-    for (uint32_t r = 0; count && r < layout->range_count; r++) {
-        const struct ss_field_info *field = &layout->info.fields[layout->ranges[r]];
-        if (field->bits > 64)
-            vectors->verify = true;
-        if (!long_range(field))
-            continue;
-        fill_range(table, layout->ranges[r], count, &vectors->ranges[vectors->range_count], storage, storage + BOUNDS);
-        if (vectors->ranges[vectors->range_count].steps)
-            vectors->range_count++;
-        storage += 2 * BOUNDS;
-    }
+    if (!block->count)
+        free_block(blocks, at);
+}
+
+static void block_remove(struct ss_table *table, uint32_t row)
+{
+    uint32_t number = block_of(table, row);
+    struct ss_vectors *block = table->blocks.order[number];
+    uint32_t at = place_in(table, block, row);
+    memmove(block->rows + at, block->rows + at + 1, (--block->count - at) * sizeof *block->rows);
+    block->stale = true;
+    join(&table->blocks, number);
+}
+
+static void forget_blocks(struct ss_table *table)
+{
+    for (uint32_t b = 0; b < table->blocks.count; b++)
+        ss_vectors_free(table->blocks.order[b]);
+    free(table->blocks.order);
+    table->blocks = (struct ss_blocks){0};
 }
 
 /* ---- tuple space ---- */
@@ -166,19 +148,6 @@ static void rule_mask(const struct ss_table *table, uint32_t row, uint64_t *mask
                 break;
             mask[word] |= 1ull << shift;
         }
-    }
-}
-
-/* Forget the low bits of each partly masked byte, so that rules of slightly different masks share a tuple. */
-static void coarsen(uint64_t *mask, uint32_t words)
-{
-    for (uint32_t w = 0; w < words; w++) {
-        uint64_t whole = 0;
-        for (uint32_t shift = 0; shift < 64; shift += 8)
-            if ((mask[w] >> shift & 0xff) == 0xff)
-                whole |= 0xffull << shift;
-        if (whole)
-            mask[w] = whole;
     }
 }
 
@@ -217,27 +186,36 @@ static bool bucket_has_room(const struct ss_table *table, const struct ss_tuple 
     return true;
 }
 
-static struct ss_tuple *choose_tuple(struct ss_table *table, uint32_t row, uint64_t *mask)
+/* May a rule of this mask go into the tuple? */
+static bool fits(const struct ss_table *table, const struct ss_tuple *tuple, uint32_t row, const uint64_t *mask)
 {
     uint32_t words = table->layout->words;
-    struct ss_tuples *tuples = &table->tuples;
+    for (uint32_t w = 0; w < words; w++)
+        if (tuple->mask[w] & ~mask[w])
+            return false;
+    /* Of rules that differ in nothing but priority a lookup sees the best only. */
+    bool alike = !table->layout->range_count && ss_same(tuple->mask, mask, words);
+    return alike || bucket_has_room(table, tuple, row);
+}
+
+static uint32_t bits_of(const uint64_t *mask, uint32_t words)
+{
+    uint32_t bits = 0;
+    for (uint32_t w = 0; w < words; w++)
+        bits += (uint32_t)__builtin_popcountll(mask[w]);
+    return bits;
+}
+
+/* The tuple with the most bits that has room for a rule; NULL if none has. */
+static struct ss_tuple *choose_tuple(const struct ss_table *table, uint32_t row)
+{
+    uint64_t mask[SS_MAX_WORDS];
     struct ss_tuple *best = NULL;
-    uint32_t best_bits = 0;
     rule_mask(table, row, mask);
-    for (uint32_t t = 0; t < tuples->count; t++) {
-        struct ss_tuple *tuple = tuples->order[t];
-        uint32_t bits = 0;
-        bool within = true;
-        for (uint32_t w = 0; w < words && within; w++) {
-            within = (tuple->mask[w] & ~mask[w]) == 0;
-            bits += (uint32_t)__builtin_popcountll(tuple->mask[w]);
-        }
-        if (!within || (best && bits <= best_bits))
-            continue;
-        if (ss_same(tuple->mask, mask, words) || bucket_has_room(table, tuple, row)) {
+    for (uint32_t t = 0; t < table->tuples.count; t++) {
+        struct ss_tuple *tuple = table->tuples.order[t];
+        if ((!best || tuple->bits > best->bits) && fits(table, tuple, row, mask))
             best = tuple;
-            best_bits = bits;
-        }
     }
     return best;
 }
@@ -250,15 +228,7 @@ static struct ss_tuple *new_tuple(struct ss_table *table, const uint64_t *mask)
     tuple->hash = (struct ss_hash){ss_hash_nothing, 0, 0};
     tuple->mask = ss_grow(NULL, words, 8);
     memcpy(tuple->mask, mask, 8 * words);
-    if (tuples->count >= TUPLE_LIMIT) {
-        coarsen(tuple->mask, words);
-        for (uint32_t t = 0; t < tuples->count; t++)
-            if (ss_same(tuples->order[t]->mask, tuple->mask, words)) {
-                free(tuple->mask);
-                free(tuple);
-                return tuples->order[t];
-            }
-    }
+    tuple->bits = bits_of(mask, words);
     uint32_t number = 0;
     while (number < tuples->capacity && tuples->by_number[number])
         number++;
@@ -277,13 +247,9 @@ static struct ss_tuple *new_tuple(struct ss_table *table, const uint64_t *mask)
     return tuple;
 }
 
-static void tuple_insert(struct ss_table *table, uint32_t row)
+static void tuple_insert(struct ss_table *table, struct ss_tuple *tuple, uint32_t row)
 {
     struct ss_tuples *tuples = &table->tuples;
-    uint64_t mask[SS_MAX_WORDS];
-    struct ss_tuple *tuple = choose_tuple(table, row, mask);
-    if (!tuple)
-        tuple = new_tuple(table, mask);
     uint32_t tag = tuple_tag(table, tuple, row), first = bucket(table, tuple, row, tag);
     struct ss_record *records = table->records;
     records[row].tuple = tuple->number;
@@ -313,6 +279,18 @@ static void tuple_insert(struct ss_table *table, uint32_t row)
     }
 }
 
+static void free_tuple(struct ss_tuples *tuples, struct ss_tuple *tuple)
+{
+    uint32_t at = 0;
+    while (tuples->order[at] != tuple)
+        at++;
+    memmove(tuples->order + at, tuples->order + at + 1, (--tuples->count - at) * sizeof *tuples->order);
+    tuples->by_number[tuple->number] = NULL;
+    ss_hash_clear(&tuple->hash);
+    free(tuple->mask);
+    free(tuple);
+}
+
 static void tuple_remove(struct ss_table *table, uint32_t row)
 {
     struct ss_tuples *tuples = &table->tuples;
@@ -329,32 +307,87 @@ static void tuple_remove(struct ss_table *table, uint32_t row)
             first = records[first].next;
         records[first].next = records[row].next;
     }
-    if (--tuple->rows == 0) {
-        uint32_t at = 0;
-        while (tuples->order[at] != tuple)
-            at++;
-        memmove(tuples->order + at, tuples->order + at + 1, (--tuples->count - at) * sizeof *tuples->order);
-        tuples->by_number[tuple->number] = NULL;
-        ss_hash_clear(&tuple->hash);
-        free(tuple->mask);
-        free(tuple);
-    }
+    if (--tuple->rows == 0)
+        free_tuple(tuples, tuple);
 }
 
 static void forget_tuples(struct ss_table *table)
 {
-    for (uint32_t t = 0; t < table->tuples.count; t++) {
-        struct ss_tuple *tuple = table->tuples.order[t];
-        ss_hash_clear(&tuple->hash);
-        free(tuple->mask);
-        free(tuple);
-    }
+    while (table->tuples.count)
+        free_tuple(&table->tuples, table->tuples.order[table->tuples.count - 1]);
     free(table->tuples.order);
     free(table->tuples.by_number);
     table->tuples = (struct ss_tuples){0};
 }
 
-/* ---- for table.c and lookups ---- */
+/* ---- from blocks to tuples ---- */
+
+struct popular { uint32_t row, rows; };                       /* a row with the mask, and how many there are */
+
+static bool has_tuple(const struct ss_table *table, const uint64_t *mask)
+{
+    for (uint32_t t = 0; t < table->tuples.count; t++)
+        if (ss_same(table->tuples.order[t]->mask, mask, table->layout->words))
+            return true;
+    return false;
+}
+
+/* Make a tuple of the coarsest mask that many rules in blocks have; NULL if there is none. */
+static struct ss_tuple *add_tuple(struct ss_table *table)
+{
+    const struct ss_blocks *blocks = &table->blocks;
+    uint32_t words = table->layout->words, size = 2 * SS_FEW_RULES, best_bits = UINT32_MAX;
+    uint64_t mask[SS_MAX_WORDS], other[SS_MAX_WORDS], best[SS_MAX_WORDS];
+    while (size < 2 * SS_FEW_RULES * blocks->count)
+        size *= 2;
+    struct popular *masks = ss_zeroed(size, sizeof *masks);
+    for (uint32_t b = 0; b < blocks->count; b++)
+        for (uint32_t r = 0; r < blocks->order[b]->count; r++) {
+            uint32_t row = blocks->order[b]->rows[r];
+            rule_mask(table, row, mask);
+            uint32_t i = ss_tag(mask, words, 0) & (size - 1);
+            for (; masks[i].rows; i = (i + 1) & (size - 1)) {
+                rule_mask(table, masks[i].row, other);
+                if (ss_same(mask, other, words))
+                    break;
+            }
+            masks[i].row = row;
+            if (++masks[i].rows == FREQUENT && bits_of(mask, words) < best_bits && !has_tuple(table, mask)) {
+                best_bits = bits_of(mask, words);
+                memcpy(best, mask, 8 * words);
+            }
+        }
+    free(masks);
+    return best_bits == UINT32_MAX ? NULL : new_tuple(table, best);
+}
+
+/* Finer masks find room in coarser tuples first: the fewer tuples, the quicker a lookup. */
+static void regroup(struct ss_table *table)
+{
+    struct ss_blocks *blocks = &table->blocks;
+    struct ss_tuple *tuple;
+    uint64_t mask[SS_MAX_WORDS];
+    while (table->tuples.count < TUPLE_LIMIT && (tuple = add_tuple(table))) {
+        for (uint32_t b = 0; b < blocks->count; b++) {
+            struct ss_vectors *block = blocks->order[b];
+            uint32_t left = 0;
+            for (uint32_t r = 0; r < block->count; r++) {
+                rule_mask(table, block->rows[r], mask);
+                if (fits(table, tuple, block->rows[r], mask))
+                    tuple_insert(table, tuple, block->rows[r]);
+                else
+                    block->rows[left++] = block->rows[r];
+            }
+            block->stale |= left < block->count;
+            block->count = left;
+        }
+        for (uint32_t b = blocks->count; b-- > 0;)
+            join(blocks, b);
+    }
+    blocks->regroup_at = blocks->count < FIRST_REGROUP / 2 ? FIRST_REGROUP : 2 * blocks->count;
+}
+
+/* ---- for table.c ---- */
 
 /* Few prefixes are matched as rules whose priority is their length, unless their keys have so many chunks that trying
  * one or two lengths is quicker. */
@@ -362,46 +395,53 @@ void ss_prefixes_changed(struct ss_table *table)
 {
     table->by_vectors = table->count <= SS_FEW_RULES
         && (table->layout->chunk_count <= 8 || table->prefixes.length_count > 2);
-    table->vectors_stale = true;
+    if (!table->by_vectors)
+        return;
+    if (!table->blocks.count)
+        new_block(&table->blocks, 0);
+    ss_vectors_gather(table, table->blocks.order[0]);
+    table->blocks.order[0]->stale = true;
 }
 
 void ss_rules_insert(struct ss_table *table, uint32_t row)
 {
-    if (table->by_tuples) {
-        tuple_insert(table, row);
-    } else if (table->count > SS_FEW_RULES) {
-        table->by_tuples = true;
-        table->vectors_stale = false;
-        for (uint32_t r = 0; r < table->high_water; r++)
-            if (ss_row_at(table, r)->flags & SS_ROW_USED)
-                tuple_insert(table, r);
-    } else {
-        table->vectors_stale = true;
+    struct ss_tuple *tuple = choose_tuple(table, row);
+    if (tuple) {
+        tuple_insert(table, tuple, row);
+        return;
     }
+    block_insert(table, row);
+    if (table->blocks.count >= (table->blocks.regroup_at ? table->blocks.regroup_at : FIRST_REGROUP))
+        regroup(table);
 }
 
 void ss_rules_remove(struct ss_table *table, uint32_t row)
 {
-    if (table->by_tuples) {
+    struct ss_blocks *blocks = &table->blocks;
+    if (table->records[row].tuple == SS_NO_ROW) {
+        block_remove(table, row);
+        if (blocks->regroup_at > 4 * blocks->count)
+            blocks->regroup_at = 0;
+    } else {
         tuple_remove(table, row);
-        if (table->count - 1 <= LEAVE_TUPLES) {
-            forget_tuples(table);
-            table->by_tuples = false;
-        }
     }
-    table->vectors_stale = !table->by_tuples;
+    if (table->tuples.count && table->count - 1 <= LEAVE_TUPLES) {
+        forget_tuples(table);
+        for (uint32_t r = 0; r < table->high_water; r++)
+            if (r != row && ss_row_at(table, r)->flags & SS_ROW_USED && table->records[r].tuple != SS_NO_ROW)
+                block_insert(table, r);
+    }
 }
 
-void ss_rules_rebuild(struct ss_table *table)
+void ss_table_settle(struct ss_table *table)
 {
-    build_vectors(table);
-    table->vectors_stale = false;
+    for (uint32_t b = 0; b < table->blocks.count; b++)
+        if (table->blocks.order[b]->stale)
+            ss_vectors_build(table, table->blocks.order[b]);
 }
 
 void ss_rules_close(struct ss_table *table)
 {
     forget_tuples(table);
-    free(table->vectors.storage);
-    free(table->vectors.chunks);
-    free(table->vectors.ranges);
+    forget_blocks(table);
 }

@@ -67,6 +67,8 @@ uint32_t ss_table_count(const struct ss_table *);
 /* Iterate: start with *cursor = 0; false at the end. A cursor survives inserts and removals (entries present
  * throughout are seen exactly once). `out` points into the table: valid until the lock is released. */
 bool ss_table_next(struct ss_table *, uint64_t *cursor, struct ss_entry *out);
+/* Do now what lookups need after changes, instead of leaving it to the next packet. */
+void ss_table_settle(struct ss_table *);
 /* key NULL: the default entry's counter. */
 enum ss_status ss_table_set_direct_counter(struct ss_table *, const struct ss_entry *key, uint64_t packets, uint64_t bytes);
 

@@ -77,7 +77,7 @@ extern struct ss_hash_slot ss_hash_nothing[1];
 struct ss_record {                 /* what only the control plane needs of a row */
     uint64_t controller_metadata, idle_timeout_ns, sequence;
     uint32_t next;                 /* free rows, or the next row of a tuple's bucket */
-    uint32_t tuple;                /* index into the tuples by identity, SS_METHOD_RULES */
+    uint32_t tuple;                /* SS_METHOD_RULES: its tuple's number, SS_NO_ROW in a block */
 };
 
 /* Prefixes, all in one hash whose seed is the length; the lengths in use, the longest first. Where lengths are many, a
@@ -96,23 +96,27 @@ struct ss_prefixes {
     uint32_t guide_count, guide_capacity, free_guide;
 };
 
-/* Few rules: a bit for each, in order of priority, and per chunk of the key the rules that accept each value. */
-struct ss_vector_chunk { uint16_t word; uint8_t shift, mask; const uint64_t *accepts; };
+/* Up to 64 rules: a bit for each, in order of priority, and per chunk of the key the rules that accept each value. */
+struct ss_vector_chunk { uint16_t word; uint8_t shift, mask; uint32_t share /* of pairs that accept, in 1/2^16 */;
+                         const uint64_t *accepts; };
 struct ss_vector_range { uint16_t word; uint8_t shift; uint32_t steps; uint64_t mask; const uint64_t *bounds, *accepts; };
 struct ss_vectors {
     uint64_t all;
     uint32_t chunk_count, range_count;
     bool verify;                   /* ranges too wide for a word: check the candidates one by one */
-    uint32_t rows[SS_FEW_RULES];
+    bool stale;                    /* the rows have changed since it was built */
+    uint32_t count, rows[SS_FEW_RULES];  /* the best first */
     struct ss_vector_chunk *chunks;
     struct ss_vector_range *ranges;
     uint64_t *storage;
 };
 
-/* Many rules: tuple space search. Rules whose masks contain a tuple's mask share its hash; tuples stand in order of
- * their highest priority, so that a search ends at the first that cannot beat what is found. */
-struct ss_tuple { struct ss_hash hash; uint64_t *mask; int32_t highest; uint32_t rows, number; };
+/* Rules are in blocks of bit vectors, all of a block before all of the next. Masks that many of them have move into
+ * tuples (tuple space search): rules whose masks contain a tuple's mask share its hash; tuples stand in order of their
+ * highest priority, so that a search ends at the first that cannot beat what is found. */
+struct ss_tuple { struct ss_hash hash; uint64_t *mask; int32_t highest; uint32_t rows, number, bits /* of the mask */; };
 struct ss_tuples { struct ss_tuple **order, **by_number; uint32_t count, capacity; };
+struct ss_blocks { struct ss_vectors **order; uint32_t count, capacity, regroup_at; };
 
 struct ss_table {
     const struct ss_table_layout *layout;
@@ -135,8 +139,8 @@ struct ss_table {
     uint32_t *index;                                 /* SS_METHOD_INDEX: row + 1, 0 none */
     struct ss_hash hash;                             /* SS_METHOD_HASH; for rules: whole entries, by identity */
     struct ss_prefixes prefixes;
-    bool vectors_stale, by_tuples, by_vectors;       /* rules by tuples, prefixes by vectors */
-    struct ss_vectors vectors;
+    bool by_vectors;                                 /* SS_METHOD_PREFIX: all rows are in one block */
+    struct ss_blocks blocks;
     struct ss_tuples tuples;
 };
 
@@ -216,8 +220,11 @@ void ss_value_set_close(struct ss_value_set *);
 void ss_prefixes_changed(struct ss_table *);
 void ss_rules_insert(struct ss_table *, uint32_t row);
 void ss_rules_remove(struct ss_table *, uint32_t row);
-void ss_rules_rebuild(struct ss_table *);
 void ss_rules_close(struct ss_table *);
+
+void ss_vectors_gather(const struct ss_table *, struct ss_vectors *);   /* take all of the table's rows */
+void ss_vectors_build(const struct ss_table *, struct ss_vectors *);    /* after its rows have changed */
+void ss_vectors_free(struct ss_vectors *);
 
 void ss_hash_add(struct ss_hash *, uint32_t tag, uint32_t row);
 void ss_hash_delete(struct ss_hash *, uint32_t tag, uint32_t row);
@@ -353,15 +360,19 @@ static SS_INLINE bool ss_rule_accepts(const struct ss_table *table, uint32_t row
     return true;
 }
 
-static SS_INLINE uint32_t ss_find_vectors(const struct ss_table *table, const uint64_t *key, uint32_t words)
+static SS_INLINE uint32_t ss_find_vectors(const struct ss_table *table, struct ss_vectors *vectors, const uint64_t *key,
+                                          uint32_t words)
 {
-    const struct ss_vectors *vectors = &table->vectors;
+    if (__builtin_expect(vectors->stale, 0))
+        ss_vectors_build(table, vectors);
     uint64_t accepted = vectors->all;
     for (uint32_t c = 0; c < vectors->chunk_count; c++) {
         const struct ss_vector_chunk *chunk = &vectors->chunks[c];
         accepted &= chunk->accepts[key[chunk->word] >> chunk->shift & chunk->mask];
+        if (c % 4 == 3 && !accepted)
+            return SS_NO_ROW;
     }
-    for (uint32_t r = 0; r < vectors->range_count; r++) {
+    for (uint32_t r = 0; accepted && r < vectors->range_count; r++) {
         const struct ss_vector_range *range = &vectors->ranges[r];
         uint64_t value = key[range->word] >> range->shift & range->mask;
         uint32_t at = 0;                                 /* the last bound not above the value; bounds[0] is 0 */
@@ -384,34 +395,47 @@ static SS_INLINE bool ss_rule_beats(const struct ss_table *table, uint32_t row, 
     return a > b || (a == b && table->records[row].sequence < table->records[other].sequence);
 }
 
-static SS_INLINE uint32_t ss_find_tuples(const struct ss_table *table, const uint64_t *key, uint32_t words)
+/* The better of the best rule so far and those of one tuple's bucket. */
+static SS_INLINE uint32_t ss_try_tuple(const struct ss_table *table, const struct ss_tuple *tuple, uint32_t tag,
+                                       const uint64_t *key, uint32_t words, uint32_t best)
 {
-    uint32_t best = SS_NO_ROW;
-    int32_t best_priority = INT32_MIN;
-    for (uint32_t t = 0; t < table->tuples.count; t++) {
-        const struct ss_tuple *tuple = table->tuples.order[t];
-        if (best != SS_NO_ROW && tuple->highest < best_priority)
-            break;
-        uint64_t masked[SS_MAX_WORDS];
-        for (uint32_t w = 0; w < words; w++)
-            masked[w] = key[w] & tuple->mask[w];
-        uint32_t tag = ss_tag(masked, words, 0);
-        for (uint32_t i = tag & tuple->hash.mask;; i = (i + 1) & tuple->hash.mask) {
-            struct ss_hash_slot slot = tuple->hash.slots[i];
-            if (slot.row == SS_NO_ROW)
+    for (uint32_t i = tag & tuple->hash.mask;; i = (i + 1) & tuple->hash.mask) {
+        struct ss_hash_slot slot = tuple->hash.slots[i];
+        if (slot.row == SS_NO_ROW)
+            return best;
+        if (slot.tag != tag)
+            continue;
+        for (uint32_t row = slot.row; row != SS_NO_ROW; row = table->records[row].next) {
+            if (best != SS_NO_ROW && !ss_rule_beats(table, row, best))
                 break;
-            if (slot.tag != tag)
-                continue;
-            for (uint32_t row = slot.row; row != SS_NO_ROW; row = table->records[row].next) {
-                if (best != SS_NO_ROW && ss_row_at(table, row)->priority < best_priority)
-                    break;
-                if (ss_rule_accepts(table, row, key, words) && (best == SS_NO_ROW || ss_rule_beats(table, row, best))) {
-                    best = row;
-                    best_priority = ss_row_at(table, row)->priority;
-                    break;
-                }
+            if (ss_rule_accepts(table, row, key, words)) {
+                best = row;
+                break;
             }
         }
+    }
+}
+
+/* A few tuples at a time: their places in memory are asked for before the first is looked at. */
+static SS_INLINE uint32_t ss_find_tuples(const struct ss_table *table, const uint64_t *key, uint32_t words)
+{
+    enum { AHEAD = 8 };
+    uint32_t best = SS_NO_ROW, tags[AHEAD];
+    for (uint32_t first = 0; first < table->tuples.count; first += AHEAD) {
+        struct ss_tuple *const *tuples = table->tuples.order + first;
+        uint32_t count = table->tuples.count - first < AHEAD ? table->tuples.count - first : AHEAD;
+        if (best != SS_NO_ROW && tuples[0]->highest < ss_row_at(table, best)->priority)
+            break;
+        for (uint32_t t = 0; t < count; t++) {
+            uint64_t masked[SS_MAX_WORDS];
+            for (uint32_t w = 0; w < words; w++)
+                masked[w] = key[w] & tuples[t]->mask[w];
+            tags[t] = ss_tag(masked, words, 0);
+            __builtin_prefetch(&tuples[t]->hash.slots[tags[t] & tuples[t]->hash.mask]);
+        }
+        for (uint32_t t = 0; t < count; t++)
+            if (best == SS_NO_ROW || tuples[t]->highest >= ss_row_at(table, best)->priority)
+                best = ss_try_tuple(table, tuples[t], tags[t], key, words, best);
     }
     return best;
 }
@@ -441,20 +465,24 @@ static SS_INLINE uint32_t ss_find_lengths(const struct ss_table *table, const ui
     return SS_NO_ROW;
 }
 
-static SS_INLINE uint32_t ss_find_prefix(struct ss_table *table, const uint64_t *key, uint32_t words)
+static SS_INLINE uint32_t ss_find_prefix(const struct ss_table *table, const uint64_t *key, uint32_t words)
 {
-    if (!table->by_vectors)
-        return ss_find_lengths(table, key, words);
-    if (__builtin_expect(table->vectors_stale, 0))
-        ss_rules_rebuild(table);
-    return ss_find_vectors(table, key, words);
+    return table->by_vectors ? ss_find_vectors(table, table->blocks.order[0], key, words)
+                             : ss_find_lengths(table, key, words);
 }
 
-static SS_INLINE uint32_t ss_find_rule(struct ss_table *table, const uint64_t *key, uint32_t words)
+static SS_INLINE uint32_t ss_find_rule(const struct ss_table *table, const uint64_t *key, uint32_t words)
 {
-    if (__builtin_expect(table->vectors_stale, 0))
-        ss_rules_rebuild(table);
-    return table->by_tuples ? ss_find_tuples(table, key, words) : ss_find_vectors(table, key, words);
+    uint32_t best = table->tuples.count ? ss_find_tuples(table, key, words) : SS_NO_ROW;
+    for (uint32_t b = 0; b < table->blocks.count; b++) {
+        struct ss_vectors *block = table->blocks.order[b];
+        if (best != SS_NO_ROW && ss_rule_beats(table, best, block->rows[0]))
+            break;
+        uint32_t row = ss_find_vectors(table, block, key, words);
+        if (row != SS_NO_ROW)
+            return best == SS_NO_ROW || ss_rule_beats(table, row, best) ? row : best;
+    }
+    return best;
 }
 
 static SS_INLINE bool ss_value_set_has(const struct ss_value_set *set, const uint64_t *key, uint32_t words)

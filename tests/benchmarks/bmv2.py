@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 from p4.v1 import p4runtime_pb2, p4runtime_pb2_grpc
 
-from tests.benchmarks.programs import Compiled, Program, message_of, write_requests
+from tests.benchmarks.programs import Compiled, Program, message_of
 
 ADDRESS = "127.0.0.1:50051"  # in the device's own network namespace
 CPU_PORT = 510
@@ -36,13 +36,14 @@ def bmv2(program: Program, a: str, b: str) -> Iterator[int]:
         try:
             with grpc.insecure_channel(ADDRESS) as channel:
                 grpc.channel_ready_future(channel).result(timeout=PATIENCE)
-                _install(p4runtime_pb2_grpc.P4RuntimeStub(channel), program)
+                _install(channel, program)
                 yield process.pid
         finally:
             process.terminate()
 
 
-def _install(stub: Any, program: Compiled) -> None:
+def _install(channel: grpc.Channel, program: Compiled) -> None:
+    stub = p4runtime_pb2_grpc.P4RuntimeStub(channel)
     requests: queue.Queue[Any] = queue.Queue()
     arbitration = p4runtime_pb2.StreamMessageRequest()
     arbitration.arbitration.device_id = 1
@@ -57,8 +58,9 @@ def _install(stub: Any, program: Compiled) -> None:
     pipeline.config.p4info.CopyFrom(message_of(program.p4info))
     pipeline.config.p4_device_config = program.json.read_bytes()
     stub.SetForwardingPipelineConfig(pipeline, timeout=PATIENCE)
-    for request in write_requests(program.entities()):
-        stub.Write(request, timeout=PATIENCE)
+    write = channel.unary_unary("/p4.v1.P4Runtime/Write")
+    for request in program.write_requests():
+        write(request, timeout=PATIENCE)
 
 
 def _drain(stream: Any) -> None:

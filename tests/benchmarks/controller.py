@@ -4,7 +4,8 @@
 
 `make bench BENCH=controller` prints and writes build/bench/controller.json: `entries` (seconds to install and read back
 10,000 entries on one switch), `telemetry` (share of a core that 20 switches at 1 Hz cost), `reroute` (milliseconds from
-the first to the last packet lost to a cut link, of one sent each millisecond); medians with minimum and maximum.
+the first to the last packet lost to a cut link, of one sent each millisecond), `reinstall` (seconds until a switch
+killed under load answers again, and from then until it has program and entries); medians with minimum and maximum.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +39,7 @@ OUTPUT = Path("build/bench/controller.json")
 ENTRIES = 10_000
 LOOKS, LOOK_SECONDS = 10, 1.0
 PACKETS, PACKET_SECONDS = 1500, 0.001
+LOAD_PACKETS, LOAD_SECONDS = 40_000, 0.0001
 CUT_AFTER = 0.3
 PATIENCE = 60.0
 
@@ -142,6 +146,39 @@ def reroute(rounds: int) -> dict[str, float]:
     return spread(outages)
 
 
+def reinstall(rounds: int) -> dict[str, dict[str, float]]:
+    """Kill a switch under load, start it anew, and return the seconds that it and its controller take."""
+    starts, installs = [], []
+    with running("single") as net, Rerouter(Controller.find(net.state_path), (told := SimpleQueue[Rerouted]()).put):
+        target = net.fabric.host("h2").ipv4
+        died = threading.Event()
+        net.on_switch_death(lambda _: died.set())
+        for _ in range(rounds):
+            load = [sys.executable, "-c", SENDER, target, str(LOAD_PACKETS), str(LOAD_SECONDS)]
+            with net.hosts["h1"].popen(load) as sender:
+                time.sleep(CUT_AFTER)
+                died.clear()
+                process = net.running.switches["s1"].process
+                assert process is not None
+                os.kill(process.pid, signal.SIGKILL)
+                if not died.wait(PATIENCE):
+                    raise SystemExit("the switch's end is not noticed")
+                began = time.monotonic()
+                net.start_switch("s1")
+                answered = time.monotonic()
+                while not (reaction := told.get(timeout=PATIENCE)).changed.get("s1"):
+                    if reaction.errors:
+                        raise SystemExit(next(iter(reaction.errors.values())))
+                installs.append(max(time.monotonic() - answered, reaction.seconds))
+                starts.append(answered - began)
+                sender.kill()
+            print(
+                f"killed switch: answers after {starts[-1]:.2f} s, has its entries {installs[-1]:.2f} s later",
+                flush=True,
+            )
+    return {"start": spread(starts), "install": spread(installs)}
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -155,6 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
         "entries": {"count": ENTRIES, "seconds": entries(options.rounds)},
         "telemetry": {"switches": 20, "hertz": 1 / LOOK_SECONDS, "cores": telemetry()},
         "reroute": {"outage_ms": reroute(options.rounds)},
+        "reinstall": {"seconds": reinstall(options.rounds)},
     }
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(result, indent=2) + "\n")

@@ -13,9 +13,11 @@ from google.protobuf import text_format
 from p4.config.v1 import p4info_pb2
 from p4.v1 import p4runtime_pb2
 
+from controller.p4rt import wire
+from controller.p4rt.entities import Call, Exact, FieldMatch, Masked, Prefix, TableEntry
+from controller.p4rt.pipeline import Pipeline
 from softswitch.build import library, tables_library
 from softswitch.switch import Switch
-from tests.differential.program import Names
 from tests.pipeline import packets, policies
 from tests.pipeline.reference import Policy, Range, Ternary
 from tests.pipeline.targets import P4INFO, PROGRAM, P4Info
@@ -76,13 +78,20 @@ class Compiled(Program):
     p4info: Path
 
     @abstractmethod
-    def entities(self) -> list[Any]:
-        """Return the entries as P4Runtime entities, in an order in which they can be inserted."""
+    def inserts(self) -> list[bytes]:
+        """Return the entries as P4Runtime updates, in an order that stands."""
+
+    def write_requests(self) -> list[bytes]:
+        """Return P4Runtime WriteRequests that insert all entries, 100 each."""
+        election = p4runtime_pb2.Uint128(low=1).SerializeToString()
+        head = wire.number(1, 1) + wire.message(3, election)
+        updates = [wire.message(4, update) for update in self.inserts()]
+        return [head + b"".join(updates[start : start + 100]) for start in range(0, len(updates), 100)]
 
     def install(self, switch: Switch) -> None:
         """Load the program and write its entries."""
         switch.load(self.json, self.p4info)
-        for request in write_requests(self.entities()):
+        for request in self.write_requests():
             switch.p4runtime.write(request)
 
 
@@ -117,9 +126,12 @@ class Gradlane(Compiled):
         ]  # fmt: skip
         return Policy(rows=(*policies.ROUTED.rows, *classes, *judges))
 
-    def entities(self) -> list[Any]:
-        """Return the policy as P4Runtime entities."""
-        return P4Info().entities(self.policy())
+    def inserts(self) -> list[bytes]:
+        """Return the policy as P4Runtime updates."""
+        return [
+            p4runtime_pb2.Update(type=p4runtime_pb2.Update.INSERT, entity=entity).SerializeToString()
+            for entity in P4Info().entities(self.policy())
+        ]
 
     def install(self, switch: Switch) -> None:
         """Load the program and write the policy; depth is the traffic manager's own."""
@@ -155,16 +167,19 @@ class Router(Compiled):
         """Return where the payload begins."""
         return UDP_HEADERS
 
-    def entities(self) -> list[Any]:
+    def inserts(self) -> list[bytes]:
         """Return a next hop behind port 2, and routes that all lead to it; the shortest takes what the others miss."""
-        names = Names(message_of(self.p4info))
-        hop = names.entry("next_hop", {"m.next_hop": 1}, "forward", 2, 0x02AA00000001, 0x02BB00000001)
-        rows = [hop, names.entry("route", {"h.ipv4.destination": (packets.RECEIVER >> 24 << 24, 8)}, "set_next_hop", 1)]
-        if self.table == "host":
-            keys: dict[Any, None] = dict.fromkeys(destination(number) for number in range(self.entries))
-        else:
-            keys = dict.fromkeys(prefix(number) for number in range(self.entries))
-        return rows + [names.entry(self.table, {"h.ipv4.destination": key}, "set_next_hop", 1) for key in keys]
+        to_hop = Call("set_next_hop", (("next_hop", 1),))
+        forward = Call("forward", (("port", 2), ("source", 0x02AA00000001), ("destination", 0x02BB00000001)))
+        shortest = Prefix(packets.RECEIVER >> 24 << 24, 8)
+        rows = [
+            TableEntry("next_hop", (("m.next_hop", Exact(1)),), forward),
+            TableEntry("route", (("h.ipv4.destination", shortest),), to_hop),
+        ]
+        kind = exact if self.table == "host" else prefix
+        keys = dict.fromkeys(kind(number) for number in range(self.entries))
+        rows += [TableEntry(self.table, (("h.ipv4.destination", key),), to_hop) for key in keys]
+        return encoded(self.p4info, rows)
 
     def frames(self, size: int) -> list[bytes]:
         """Return UDP to addresses that lie all over the table."""
@@ -189,20 +204,21 @@ class Filter(Compiled):
         """Return where the payload begins."""
         return UDP_HEADERS
 
-    def entities(self) -> list[Any]:
+    def inserts(self) -> list[bytes]:
         """Return rows that each let one flow in `entries` through, and a last one that lets all."""
-        names = Names(message_of(self.p4info))
-        rows = [names.entry("filter", {"h.ipv4.protocol": (17, 0xFF)}, "forward", 2, priority=1)]
+        udp_only, forward = ("h.ipv4.protocol", Masked(17, 0xFF)), Call("forward", (("port", 2),))
+        rows = [TableEntry("filter", (udp_only,), forward, priority=1)]
         for number in range(self.entries - 1):
             source, target, port = self.MASKS[number % len(self.MASKS)]
-            key = {
-                "h.ipv4.source": masked(packets.SENDER + number, source),
-                "h.ipv4.destination": masked(destination(number), target),
-                "h.ipv4.protocol": (17, 0xFF), "h.udp.destination": (5001 & port, port),
-            }  # fmt: skip
-            shown = {name: pair for name, pair in key.items() if pair[1]}
-            rows.append(names.entry("filter", shown, "forward", 2, priority=2 + number))
-        return rows
+            key = (
+                ("h.ipv4.source", masked(packets.SENDER + number, source)),
+                ("h.ipv4.destination", masked(destination(number), target)),
+                udp_only,
+                ("h.udp.destination", Masked(5001 & port, port)),
+            )
+            shown = tuple(pair for pair in key if pair[1].mask)
+            rows.append(TableEntry("filter", shown, forward, priority=2 + number))
+        return encoded(self.p4info, rows)
 
     def frames(self, size: int) -> list[bytes]:
         """Return flows of which each has its row."""
@@ -223,33 +239,32 @@ def destination(number: int) -> int:
     return packets.RECEIVER >> 24 << 24 | number * 7919 % (1 << 24)
 
 
-def prefix(number: int) -> tuple[int, int]:
-    """Return a prefix around a number's address, and its length."""
+def exact(number: int) -> FieldMatch:
+    """Return a number's address."""
+    return Exact(destination(number))
+
+
+def prefix(number: int) -> FieldMatch:
+    """Return a prefix around a number's address."""
     length = (32, 28, 24)[number % 3]
-    return destination(number) >> 32 - length << 32 - length, length
+    return Prefix(destination(number) >> 32 - length << 32 - length, length)
 
 
-def masked(value: int, length: int) -> tuple[int, int]:
-    """Return the first bits of an address, and their mask."""
+def masked(value: int, length: int) -> Masked:
+    """Return the first bits of an address."""
     mask = (1 << 32) - (1 << 32 - length)
-    return value & mask, mask
+    return Masked(value & mask, mask)
+
+
+def encoded(p4info: Path, rows: list[TableEntry]) -> list[bytes]:
+    """Return rows as P4Runtime updates that insert them."""
+    encoder = wire.Encoder(Pipeline.load(p4info))
+    return [encoder.update("insert", row) for row in rows]
 
 
 def udp(size: int, **around: Any) -> bytes:
     """Return a UDP frame of a size."""
     return bytes(packets.Frame(bytes(size - UDP_HEADERS), destination_port=5001, **around))
-
-
-def write_requests(entities: list[Any]) -> list[Any]:
-    """Return WriteRequests that insert the entities, 100 each."""
-    requests = []
-    for start in range(0, len(entities), 100):
-        request = p4runtime_pb2.WriteRequest(device_id=1)
-        request.election_id.low = 1
-        for entity in entities[start : start + 100]:
-            request.updates.add(type=p4runtime_pb2.Update.INSERT).entity.CopyFrom(entity)
-        requests.append(request)
-    return requests
 
 
 PROGRAMS: dict[str, Program] = {program.name: program for program in (Gradlane(), Router(), Filter(), Wire())}

@@ -33,6 +33,14 @@ def slim(document: Any) -> Any:
     return [slim(each) for each in document] if isinstance(document, list) else document
 
 
+def by_turns(document: Any) -> None:
+    """Let selectors named for it take turns: BMv2 can, but v1model has no name for it."""
+    for pipeline in document["pipelines"]:
+        for profile in pipeline["action_profiles"]:
+            if profile["name"].endswith("turn_selector"):
+                profile["selector"]["algo"] = "round_robin"
+
+
 def source_hash(program: Program) -> str:
     """Return the SHA-256 of a template's source."""
     return hashlib.sha256((SOURCES / f"{program.name}.p4").read_bytes()).hexdigest()
@@ -46,6 +54,7 @@ def compile_template(program: Program) -> None:
     if done.returncode or done.stderr.strip():
         raise SystemExit(f"{source}: {done.stderr.strip()}")
     document = slim(json.loads(program.json.read_text()))
+    by_turns(document)
     program.json.write_text(json.dumps(document, separators=(",", ":")) + "\n")
 
 

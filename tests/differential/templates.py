@@ -110,7 +110,7 @@ def match_case(names: Names, random: Random) -> Case:
 def selector_case(names: Names, random: Random) -> Case:
     """Give every selector groups of equal and of unequal weights, single members, and gaps in the ids."""
     case = Case()
-    for kind in ("crc16", "crc32", "csum16", "xor16", "identity"):
+    for kind in ("crc16", "crc32", "csum16", "xor16", "identity", "turn"):
         profile = f"{kind}_selector"
         members = sorted(random.sample(range(1, 40), 7))
         for member in members:
@@ -126,7 +126,7 @@ def selector_case(names: Names, random: Random) -> Case:
         case.entities.append(names.by_reference("profile_table", {"h.flow.kind": member % 4}, member=member))
     for place in range(FRAMES):
         flow = bytes([place, random.randrange(6)]) + number(random, 2) + number(random, 4) + number(random, 6)
-        case.frames.append((IN_PORT, flow + bytes(12)))
+        case.frames.append((IN_PORT, flow + bytes(18)))
     return case
 
 
@@ -211,7 +211,7 @@ def arithmetic_case(names: Names, random: Random) -> Case:
             a = number(random, octets)
             frame += a + (a if random.random() < 0.2 else number(random, octets))
         distance = random.choice([0, 1, 7, 31, 32, 63, 64, 127, 128, 200, 255])
-        case.frames.append((IN_PORT, frame + bytes([distance]) + number(random, 128)))
+        case.frames.append((IN_PORT, frame + bytes([distance]) + number(random, 256)))
     return case
 
 

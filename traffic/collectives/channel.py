@@ -31,8 +31,8 @@ Result = TypeVar("Result")
 class EndpointChannel:
     """Messages through an endpoint, in the thread that drives it."""
 
-    def __init__(self, job: Job, endpoint: Endpoint, peers: dict[int, Peer], now: Callable[[], int]) -> None:
-        self.job, self.endpoint, self.peers = job, endpoint, peers
+    def __init__(self, job: Job, node: int, endpoint: Endpoint, peers: dict[int, Peer], now: Callable[[], int]) -> None:
+        self.job, self.node, self.endpoint, self.peers = job, node, endpoint, peers
         self.now = now
 
     def attach(self, member: Member) -> None:
@@ -62,7 +62,7 @@ class EndpointChannel:
 
     def met(self, node: int) -> None:
         """Have the job's patience with a node from now on."""
-        self.peers[node].adopt(self.job.settings)
+        self.peers[node].adopt(self.job.settings_between(self.node, node))
 
 
 class SocketChannel:
@@ -70,11 +70,11 @@ class SocketChannel:
 
     def __init__(self, job: Job, node: int) -> None:
         self.job = job
-        self._socket = SocketEndpoint(job.addresses[node], job.port, job.meeting)
+        self._socket = SocketEndpoint(job.addresses[node], job.port, job.meeting(node))
         self._time = 0
         others = {other: address for other, address in enumerate(job.addresses) if other != node}
         peers = {other: self._socket.peer(address, job.port) for other, address in others.items()}
-        self._inner = EndpointChannel(job, self._socket.endpoint, peers, self._socket.now)
+        self._inner = EndpointChannel(job, node, self._socket.endpoint, peers, self._socket.now)
         self.now, self.send, self.receive, self.met = (
             self._inner.now,
             self._inner.send,

@@ -171,6 +171,18 @@ class Job:
             frame_overhead=FRAME_OVERHEAD[6 if self.ipv6 else 4],
         )
 
+    def settings_between(self, source: int, destination: int) -> Settings:
+        """Return the transport's from one node to another (itself: to all), slower where a schedule's links are."""
+        settings = self.settings
+        line = min(settings.rate.line, self.plan.rates.get((source, destination), settings.rate.line))
+        bounds = replace(
+            settings.rate,
+            line=line,
+            initial=min(settings.rate.initial, line),
+            least=min(settings.rate.least, line),
+        )
+        return replace(settings, rate=bounds)
+
     @property
     def _rates(self) -> RateSettings:
         """Bounds that follow from who may send to one link at once: all workers, in rounds that begin together.
@@ -188,11 +200,10 @@ class Job:
             target_delay=max(round(bursts * SECOND), default.target_delay),
         )
 
-    @property
-    def meeting(self) -> Settings:
-        """The transport's at the start, when others may not be there yet."""
+    def meeting(self, node: int) -> Settings:
+        """Return the transport's of a node at the start, when others may not be there yet."""
         wait = round(self.connect_timeout * SECOND)
-        return replace(self.settings, patience=wait, overdue=wait)
+        return replace(self.settings_between(node, node), patience=wait, overdue=wait)
 
     # ---- as JSON
 

@@ -9,8 +9,8 @@ added to what its destination has of the chunk; any other is a final value, whic
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -59,6 +59,8 @@ class Plan:
     nodes: int
     chunks: int
     sends: tuple[Send, ...]
+    rates: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    """Bits/s from one node to another, and from a node to itself: to all others together. No sender goes beyond."""
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -208,7 +210,14 @@ def from_file(file: Path, workers: int) -> Plan:
     sends = [(start, end, chunk, *pair, reduces, path) for start, end, chunk, pair, reduces, path in columns]
     if any(path > MOST_PATH for *_, path in sends):
         raise UsageError(f"names paths beyond {MOST_PATH}", file=file)
-    return _plan(file.name, workers, workers, demand.chunks, sends)
+    network = schedule.network
+    rates: defaultdict[tuple[int, int], float] = defaultdict(float)
+    for link in sorted(set(schedule.link.tolist())):  # all ways from one to the other together
+        way = rank[int(network.source[link])], rank[int(network.destination[link])]
+        rates[way] += 8 * float(network.bandwidth[link])
+    for npu in set(schedule.source.tolist()):
+        rates[rank[npu], rank[npu]] = 8 * network.out_rate(npu)
+    return replace(_plan(file.name, workers, workers, demand.chunks, sends), rates=dict(rates))
 
 
 def plan_of(collective: str, workers: int, servers: int) -> Plan:

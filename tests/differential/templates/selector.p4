@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Gradlane developers
 // SPDX-License-Identifier: Apache-2.0
 //
-// Action selectors by every hash that v1model's selectors take, and an action profile without one.
+// Action selectors by every hash that v1model's selectors take and by turns, an action profile without one, and random
+// numbers, which are told by their bounds.
 #include <core.p4>
 #include <v1model.p4>
 
@@ -17,6 +18,9 @@ header flow_t {
     bit<16> xor16_member;
     bit<16> identity_member;
     bit<16> profile_member;
+    bit<16> turn_member;
+    bit<16> between;
+    bit<16> only;
 }
 
 struct headers_t { flow_t flow; }
@@ -39,12 +43,14 @@ control SelectorIngress(inout headers_t h, inout metadata_t m, inout standard_me
     action xor16_choice(bit<16> member)    { h.flow.xor16_member = member; }
     action identity_choice(bit<16> member) { h.flow.identity_member = member; }
     action profile_choice(bit<16> member)  { h.flow.profile_member = member; }
+    action turn_choice(bit<16> member)     { h.flow.turn_member = member; }
 
     action_selector(HashAlgorithm.crc16, 64, 16) crc16_selector;
     action_selector(HashAlgorithm.crc32, 64, 32) crc32_selector;
     action_selector(HashAlgorithm.csum16, 64, 16) csum16_selector;
     action_selector(HashAlgorithm.xor16, 64, 16) xor16_selector;
     action_selector(HashAlgorithm.identity, 64, 16) identity_selector;
+    action_selector(HashAlgorithm.random, 64, 16) turn_selector;  // round_robin in the JSON: v1model has no name for it
     action_profile(64) plain_profile;
 
     table crc16_table {
@@ -77,6 +83,12 @@ control SelectorIngress(inout headers_t h, inout metadata_t m, inout standard_me
         implementation = identity_selector;
         size = 16;
     }
+    table turn_table {
+        key = { h.flow.kind : exact; h.flow.a : selector; }
+        actions = { turn_choice; NoAction; }
+        implementation = turn_selector;
+        size = 16;
+    }
     table profile_table {
         key = { h.flow.kind : exact; }
         actions = { profile_choice; NoAction; }
@@ -91,7 +103,11 @@ control SelectorIngress(inout headers_t h, inout metadata_t m, inout standard_me
         csum16_table.apply();
         xor16_table.apply();
         identity_table.apply();
+        turn_table.apply();
         profile_table.apply();
+        random(h.flow.between, h.flow.a, 0xffff);
+        h.flow.between = h.flow.between >= h.flow.a ? 16w1 : 0;
+        random(h.flow.only, h.flow.a, h.flow.a);
     }
 }
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from topologies.errors import UsageError
+from traffic.collectives.job import Job
 from traffic.collectives.names import Name, Origin
 from traffic.collectives.plan import Plan, chain, from_file, halving_doubling, parameter_server, ring
 from traffic.collectives.tacos import files
-from traffic.collectives.tacos.network import mesh
+from traffic.collectives.tacos.network import from_arrays, mesh
 from traffic.collectives.tacos.schedule import Collective, demand
 from traffic.collectives.tacos.synthesis import synthesise
 from traffic.packer import TensorId
@@ -148,3 +149,20 @@ def test_a_message_is_named_so_that_both_ends_know_its_send(broadcast: bool) -> 
         number = int(random.integers(0, 1 << 11))
         origin = Origin.of(key_of(name.ids(job, node, number, 5)))
         assert origin == Origin(job, node, name, number)
+
+
+def test_a_schedule_says_how_fast_each_way_is(tmp_path: Path) -> None:
+    network = from_arrays("uneven", 3, [0, 1, 1, 2], [1, 0, 2, 1], [0.0] * 4, [1e6, 2e6, 5e5, 1e6])
+    file = tmp_path / "schedule.json"
+    files.save(synthesise(network, demand(network, Collective.ALL_REDUCE, 1e6)), file)
+    job = Job(number=1, workers=("10.0.0.1", "10.0.0.2", "10.0.0.3"), collective=str(file), line_rate=1e7)
+    assert job.plan.rates == {
+        **{(0, 1): 8e6, (1, 0): 16e6, (1, 2): 4e6, (2, 1): 8e6},
+        **{(0, 0): 8e6, (1, 1): 20e6, (2, 2): 8e6},
+    }
+    assert (job.meeting(0).rate.line, job.meeting(1).rate.line) == (8e6, 1e7)
+    assert job.settings_between(1, 2).rate.line == 4e6
+    assert job.settings_between(1, 0).rate.line == 1e7  # the host's own link is slower than the schedule's
+    assert job.settings_between(0, 2).rate.line == 1e7  # the schedule has no such link
+    slow = job.settings_between(1, 2).rate
+    assert max(slow.initial, slow.least) <= slow.line

@@ -21,6 +21,7 @@ from tests.unit.controller.conftest import FakeFabric
 from topologies.errors import FailureError, UsageError
 
 DROP = Call("drop_judged", (("reason", 3),))
+SET_CLASS_0 = Call("set_class", (("class", 0),))
 Start = Callable[[str], FakeFabric]
 
 
@@ -162,6 +163,25 @@ def test_another_program_and_its_entries_come_back_after_a_failure(fake_fabric: 
     assert report.switches["s1"].restored
     assert switch.config.p4_device_config == b"other"
     assert list(switch.entities.values()) == [foreign]
+
+
+def test_another_programs_changed_default_actions_come_back_after_a_failure(
+    fake_fabric: Start, pipeline: Pipeline
+) -> None:
+    fabric = fake_fabric("single")
+    switch = fabric.switches["s1"]
+    switch.config = p4runtime_pb2.ForwardingPipelineConfig(p4info=pipeline.p4info, p4_device_config=b"other")
+    switch.config.cookie.cookie = 5
+    change_default(fabric, pipeline)
+    own = p4runtime_pb2.Update.FromString(Encoder(pipeline).update("insert", Default("gradient_class", SET_CLASS_0)))
+    assert switch._apply(own) == (0, "")
+    held = [entity for entity in switch.entities.values() if entity != own.entity]
+    table = pipeline.table("next_hop").id
+    switch.refuse = lambda update: "no" if update.entity.table_entry.table_id == table else None
+    report = fabric.controller().apply(policy.load("dlcp"))
+    assert report.switches["s1"].restored
+    assert switch.config.p4_device_config == b"other"
+    assert list(switch.entities.values()) == held
 
 
 def test_a_restarted_switch_is_given_everything_anew(fake_fabric: Start) -> None:

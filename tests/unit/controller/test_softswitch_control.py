@@ -97,6 +97,20 @@ def test_default_actions_that_somebody_changed_are_put_right(fabric: SoftswitchF
         assert not device.plan(desired)
 
 
+def test_a_snapshot_brings_back_all_that_a_switch_held(fabric: SoftswitchFabric) -> None:
+    controller = fabric.controller()
+    controller.apply(policy.load("dlcp")).check()
+    with controller.device("leaf1") as device:
+        device.connection.write([("insert", Default("punt", Call("drop_by_policy")))], device.program.encoder)
+        before = device.read()
+        snapshot = device.connection.snapshot()
+        assert snapshot is not None
+        device.connection.load(device.program.pipeline)
+        assert device.read() != before
+        device.connection.restore(snapshot)
+        assert device.read() == before
+
+
 def test_a_policy_is_undone_where_a_switch_has_no_room_for_it(fabric: SoftswitchFabric) -> None:
     controller = fabric.controller()
     controller.apply(policy.load("dlcp")).check()

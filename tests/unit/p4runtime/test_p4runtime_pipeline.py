@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import everything as e
 import pytest
 from p4.v1 import p4runtime_pb2 as p4rt
-from p4rt_messages import INSERT, MODIFY, action, entry, exact, forward, frame, lpm, read, refusal, write
+from p4rt_messages import INSERT, MODIFY, action, bulk_inserts, entry, exact, forward, frame, lpm, read, refusal, write
 
 from softswitch.p4runtime.endpoint import Endpoint
 from softswitch.p4runtime.status import Code, StatusError
@@ -218,6 +219,28 @@ def test_a_program_loaded_behind_the_endpoint_ends_its_pipeline(
 ) -> None:
     switch.load_library(library)
     assert code_of(lambda: endpoint.read(p4rt.ReadRequest())) == Code.FAILED_PRECONDITION
+
+
+def test_a_program_is_loaded_between_the_writes_of_others(
+    switch: Switch, endpoint: Endpoint, library: Path, program_files: tuple[Path, Path]
+) -> None:
+    batch = bulk_inserts(5000)
+    outcomes: list[Code | None] = []
+
+    def write_all() -> None:
+        try:
+            endpoint.write(batch)
+            outcomes.append(None)
+        except StatusError as error:
+            outcomes.append(error.code)
+
+    for _ in range(10):
+        endpoint.bind(program_files[1].read_text(), program_files[0].read_bytes())
+        writer = threading.Thread(target=write_all)
+        writer.start()
+        switch.load_library(library)
+        writer.join()
+    assert len(outcomes) == 10 and set(outcomes) <= {None, Code.FAILED_PRECONDITION}
 
 
 def test_the_depth_register_outlives_a_new_pipeline(bare: Switch, program_files: tuple[Path, Path]) -> None:

@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -184,79 +182,3 @@ def test_a_meter_and_a_counter_are_reached(primary: Controller) -> None:
     meter = p4rt.MeterEntry(meter_id=e.LIMITS, config=p4rt.MeterConfig(cir=1, cburst=1, pir=2, pburst=2))
     primary.write(update(MODIFY, meter), update(INSERT, entry(e.EXACT, exact(1, 7), do=action(e.COUNT, 3))))
     assert len(primary.read(entity(p4rt.MeterEntry()), entity(p4rt.CounterEntry()))) == 16 + 512
-
-
-SHELL = """
-import sys
-import p4runtime_sh.shell as sh
-
-def session():
-    entry = sh.TableEntry("lpm_table")(action="forward")
-    entry.match["hdr.source"] = "02:00:00:00:00:00/24"
-    entry.action["port"] = "3"
-    entry.insert()
-    yield "entries", [each.action["port"].value.hex() for each in sh.TableEntry("lpm_table").read()]
-    try:
-        entry.insert()
-    except Exception as error:
-        yield "refused", "ALREADY_EXISTS" in str(error)
-    rule = sh.TableEntry("ternary_table")(action="forward")
-    rule.match["hdr.ether_type"] = "0x1234&&&0xffff"
-    rule.action["port"] = "2"
-    rule.priority = 3
-    rule.insert()
-    member = sh.ActionProfileMember("selector")(member_id=1, action="forward")
-    member.action["port"] = "1"
-    member.insert()
-    group = sh.ActionProfileGroup("selector")(group_id=1)
-    group.add(1, 2)
-    group.insert()
-    yield "groups", [each.group_id for each in sh.ActionProfileGroup("selector").read()]
-    counter = sh.CounterEntry("hits")
-    counter.index = 3
-    counter.packet_count = 9
-    counter.modify()
-    yield "counts", sum(each.packet_count for each in sh.CounterEntry("hits").read())
-    sh.MulticastGroupEntry(7).add(1, 1).add(2, 1).insert()
-    yield "multicast", [len(each.replicas) for each in sh.MulticastGroupEntry(7).read()]
-    sh.CloneSessionEntry(5).add(3, 1).insert()
-    yield "clones", [len(each.replicas) for each in sh.CloneSessionEntry(5).read()]
-    punt = sh.TableEntry("exact_table")(action="forward")
-    punt.match["hdr.destination"] = "02:00:00:00:00:01"
-    punt.action["port"] = "510"
-    punt.insert()
-    packet, packets_in, found = sh.PacketOut(), sh.PacketIn(), []
-    packet.payload = bytes.fromhex("020000000001020000000002123400")
-    packet.metadata["egress_port"] = "510"
-    packet.metadata["pad"] = "0"
-    packet.send()
-    packets_in.sniff(lambda message: found.append(message.packet.payload.hex()), timeout=2)
-    yield "packets", found
-    entry.delete()
-    yield "left", sum(1 for _ in sh.TableEntry("lpm_table").read())
-
-address, election, p4info, device = sys.argv[1:]
-sh.setup(1, address, (0, int(election)), config=sh.FwdPipeConfig(p4info, device))
-try:
-    for name, value in session():
-        print("#", name, value)
-finally:
-    sh.teardown()
-"""
-
-
-def test_an_unmodified_p4runtime_shell_works(address: str, program_files: tuple[Path, Path], election: int) -> None:
-    command = [sys.executable, "-c", SHELL, address, str(election), str(program_files[1]), str(program_files[0])]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert result.returncode == 0, result.stderr
-    lines = [line for line in result.stdout.splitlines() if line.startswith("#")]
-    assert lines == [
-        "# entries ['03']",
-        "# refused True",
-        "# groups [1]",
-        "# counts 9",
-        "# multicast [2]",
-        "# clones [1]",
-        "# packets ['020000000001020000000002123400']",
-        "# left 0",
-    ]

@@ -192,6 +192,29 @@ def test_lookups_agree_with_a_search_of_all_entries(name: str, masks: int, load:
     assert len(listed) == len(reference.rules)
 
 
+@pytest.mark.parametrize("masks", [2, 300])
+@pytest.mark.parametrize("name", ["ternary", "ternary_wide", "range", "mixed"])
+def test_hundreds_of_rules_agree_with_a_search_of_all(name: str, masks: int, load: Load) -> None:
+    keys = KEYS[name]
+    source = random.Random(f"{name} {masks}")
+    switch, table = build(load, keys)
+    reference = Reference(keys, source, masks)
+    for target in (900, 300, 700, 20, 100):
+        while len(reference.rules) != target:
+            if len(reference.rules) > target:
+                rule = reference.rules.pop(source.randrange(len(reference.rules)))
+                table.remove(rule.matches, priority=rule.priority)
+                continue
+            matches, priority, value = reference.random_matches(), source.randrange(1, 200), source.getrandbits(32) or 1
+            if not reference.find(matches, priority):
+                table.insert(matches, "hit", [value], priority=priority)
+                reference.rules.append(Rule(matches, priority, value, reference.order))
+                reference.order += 1
+        for _ in range(40):
+            key = reference.key()
+            assert answer(switch, keys, key) == reference.lookup(key)
+
+
 def test_a_full_table_refuses_and_takes_again_after_a_removal(load: Load) -> None:
     _, table = build(load, [("exact", 16)], size=4)
     for value in range(4):

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from engine_frames import command, report
 
+from softswitch.build import RUNTIME, TABLES_SOURCES, library
 from softswitch.errors import PortError, ProgramError, SwitchError
+from softswitch.native import sanitized
 from softswitch.switch import Switch, depth_shift
 
 DEADLINE = 20.0
@@ -79,6 +81,20 @@ def test_settings_out_of_range_are_refused(switch: Switch) -> None:
         switch.load_library("/nonexistent.so")
     with pytest.raises(SwitchError):
         Switch(frames=4)
+
+
+def test_a_program_that_brings_tables_of_its_own_is_refused(switch: Switch, tmp_path: Path) -> None:
+    """As happens when the switch's sources change under a running process: one would free the other's memory."""
+    sources = [RUNTIME / source for source in TABLES_SOURCES]
+    tables = library("tables", sources, flags=["-DANOTHER_BUILD"], sanitize=sanitized())
+    source = tmp_path / "program.c"
+    source.write_text(f"""#include "{Path(__file__).parent / "forward.c"}"
+    #include "table.h"
+    void *uses_tables(void) {{ return (void *)ss_table_insert; }}""")
+    program = library("forward", [source], needs=[tables], sanitize=sanitized())
+    with pytest.raises(ProgramError, match="sources have changed since this process began"):
+        switch.load_library(program)
+    assert switch.inject(1, command("P", 2))
 
 
 def test_depth_units_are_read() -> None:

@@ -141,7 +141,9 @@ def run(
         return
     for one in measured:
         low, high = min(one.seconds) * 1e3, max(one.seconds) * 1e3
-        predicted = "" if one.predicted is None else f", predicted {one.predicted * 1e3:,.1f} ms"
+        predicted = ""
+        if one.predicted is not None:
+            predicted = f", {one.median / one.predicted:.3f} x the predicted {one.predicted * 1e3:,.1f} ms"
         typer.echo(f"{one.collective}: {one.median * 1e3:,.1f} ms ({low:,.1f} to {high:,.1f}){predicted}; sums right")
 
 
