@@ -189,7 +189,7 @@ class Bed:
         collect(dict(enumerate(everybody)), START_SECONDS, self._net.check)
         if self._real_time:
             pids = (*(agent.pid for agent in everybody), *self._switch_pids())
-            if refusals := {why for pid in pids if (why := _in_real_time(pid))}:
+            if refusals := {why for pid in pids if (why := in_real_time(pid))}:
                 self.refused = (
                     f"no real time for switches and hosts ({', '.join(refusals)}): what else runs on this machine shows"
                 )
@@ -225,7 +225,7 @@ def load_fabric(rate: float | None = None) -> Fabric:
     return replace(fabric, links=tuple(replace(link, rate_bps=bps, reverse_rate_bps=bps) for link in fabric.links))
 
 
-def _in_real_time(pid: int) -> str:
+def in_real_time(pid: int) -> str:
     """Let all threads of a process go before what is no fabric's: else others' computing shows. Returns why not."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
         try:
