@@ -173,13 +173,16 @@ class Job:
 
     def settings_between(self, source: int, destination: int) -> Settings:
         """Return the transport's from one node to another (itself: to all), slower where a schedule's links are."""
-        settings = self.settings
-        line = min(settings.rate.line, self.plan.rates.get((source, destination), settings.rate.line))
+        settings, way = self.settings, (source, destination)
+        line = min(settings.rate.line, self.plan.rates.get(way, settings.rate.line))
+        known = way in self.plan.rates
+        certain = self.plan.reserved and known
         bounds = replace(
             settings.rate,
             line=line,
-            initial=min(settings.rate.initial, line),
-            least=min(settings.rate.least, line),
+            fair=line if known else settings.rate.fair,
+            initial=line if certain else min(settings.rate.initial, line),
+            least=line if certain else min(settings.rate.least, line),
         )
         return replace(settings, rate=bounds)
 
