@@ -16,6 +16,8 @@ PYTHON := .venv/bin/python
 ROOT   := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,CI,GRADLANE_CACHE)
 OWN    := $(if $(filter 0,$(shell id -u)),true,sudo chown -R $(shell id -u):$(shell id -g) build)
 PYTEST := $(PYTHON) -m pytest
+# Files of unit tests run side by side; fabrics share names and cores and run one by one.
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
 # What TEST= names may lie in one of the two parts alone; pytest then ends with 5 in the other.
 NONE_OF_THESE := [ $$? -eq 5 -a "$(TEST)" != tests ]
 
@@ -36,18 +38,18 @@ run: setup ## start the fabric, install the policy, send training gradients over
 	@$(PYTHON) -m gradlane.prepare
 	@$(ROOT) $(PYTHON) -m gradlane --topology $(TOPO) --policy $(POLICY) --target $(TARGET) --job $(JOB); code=$$?; $(OWN); exit $$code
 
-demo: setup ## train under congestion by baselines and by Gradlane, compare (FULL=1: every level, seed and method)
-	@mkdir -p build/demo; $(ROOT) $(PYTHON) -m gradlane.demo $(if $(filter 1,$(FULL)),--full); code=$$?; $(OWN); exit $$code
+demo: setup ## train under congestion by baselines and by Gradlane, compare (FULL=1: all of it, PART=heavy/mlp/1: a part of that)
+	@mkdir -p build/demo; $(ROOT) $(PYTHON) -m gradlane.demo $(if $(filter 1,$(FULL)),--full) $(if $(PART),--part $(PART)); code=$$?; $(OWN); exit $$code
 
 stop: setup ## end a running fabric and whatever a crashed one left behind
 	@$(ROOT) $(PYTHON) -m topologies.stop
 
 test: setup ## run every test (unit, pipeline, fabric), as TEST= says
-	@$(PYTEST) $(TEST) -m "not fabric and not long" || $(NONE_OF_THESE)
+	@$(PYTEST) $(TEST) -m "not fabric and not long and not frameworks" $(SIDE_BY_SIDE) || $(NONE_OF_THESE)
 	@mkdir -p build; $(ROOT) $(PYTEST) $(TEST) -m "fabric and not long"; code=$$?; $(OWN); (exit $$code) || $(NONE_OF_THESE)
 
 test-unit: setup ## run the tests that need no root
-	@$(PYTEST) $(TEST) -m "not fabric and not long"
+	@$(PYTEST) $(TEST) -m "not fabric and not long and not frameworks" $(SIDE_BY_SIDE)
 
 test-long: setup ## run the long form of the suites (conformance, fuzzing)
 	@mkdir -p build; $(ROOT) $(PYTEST) $(TEST) -m long; code=$$?; $(OWN); exit $$code

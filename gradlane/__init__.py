@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradlane: a network fabric that knows what a gradient packet is worth.
 
-`gradlane.attach` and `gradlane.gate` are PyTorch's (gradlane/pytorch.py), and import it when they are first used.
+`gradlane.attach`, `gradlane.gate` and `gradlane.abs_sgd` are PyTorch's (gradlane/pytorch.py), and import it when
+they are first used.
 """
 
 import importlib
 from typing import Any
 
-_FACES = {"attach": "gradlane.pytorch", "gate": "gradlane.pytorch"}
+_FACES = dict.fromkeys(("abs_sgd", "attach", "gate"), "gradlane.pytorch")
 
 
 def __getattr__(name: str) -> Any:

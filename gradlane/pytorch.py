@@ -4,7 +4,8 @@
 
 from traffic.frameworks.compute import ComputeTime
 from traffic.frameworks.pytorch import Attachment, attach
+from traffic.frameworks.pytorch_abs_sgd import Trained, abs_sgd
 from traffic.frameworks.pytorch_gate import GatedModule, gate
 from traffic.frameworks.pytorch_group import GradlaneGroup
 
-__all__ = ["Attachment", "ComputeTime", "GatedModule", "GradlaneGroup", "attach", "gate"]
+__all__ = ["Attachment", "ComputeTime", "GatedModule", "GradlaneGroup", "Trained", "abs_sgd", "attach", "gate"]

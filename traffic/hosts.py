@@ -87,6 +87,11 @@ class End:
         """The process."""
         return self._process.pid
 
+    def check(self) -> None:
+        """Raise FailureError if the process has ended with an error."""
+        if self._process.poll():
+            raise self._failure()
+
     def say(self, line: str) -> None:
         """Write one line to the process."""
         try:

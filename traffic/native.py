@@ -20,6 +20,7 @@ from traffic.packer import Packets
 
 SOURCE = Path(__file__).with_name("batch.c")
 FLAGS = ("-O2", "-Wall", "-Wextra", "-shared", "-fPIC")
+SANITIZING = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined")
 DECLARATIONS = """
 struct pace { double due_ns, rate, line_rate; uint32_t overhead, burst; uint64_t late_ns; };
 int64_t batch_send(int fd, const uint8_t *frames, uint32_t stride, const uint32_t *lengths, uint32_t count,
@@ -37,6 +38,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gradlane"
 
 
+def sanitized() -> bool:
+    """Say whether GRADLANE_SANITIZE asks for builds with address and undefined-behaviour sanitizers."""
+    return os.environ.get("GRADLANE_SANITIZE", "") not in ("", "0")
+
+
 def build(*sources: Path, headers: Sequence[Path] = ()) -> Path:
     """Return the shared library of C sources (batch.c unless told), compiling them if they were never built here.
 
@@ -47,15 +53,16 @@ def build(*sources: Path, headers: Sequence[Path] = ()) -> Path:
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         raise FailureError("no C compiler (cc) on PATH; on Debian or Ubuntu: apt install gcc")
+    flags = (*FLAGS, *SANITIZING) if sanitized() else FLAGS
     contents = [source.read_bytes() for source in (*sources, *headers)]
-    key = hashlib.sha256(b"\0".join([*contents, compiler.encode(), *map(str.encode, FLAGS)])).hexdigest()[:24]
+    key = hashlib.sha256(b"\0".join([*contents, compiler.encode(), *map(str.encode, flags)])).hexdigest()[:24]
     library = cache_folder() / f"traffic-{key}.so"
     if library.exists():
         return library
     library.parent.mkdir(parents=True, exist_ok=True)
     partial = library.with_name(f".{library.name}.{os.getpid()}")
     try:
-        command = [compiler, *FLAGS, "-o", str(partial), *map(str, sources)]
+        command = [compiler, *flags, "-o", str(partial), *map(str, sources)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])

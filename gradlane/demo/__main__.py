@@ -10,219 +10,109 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from rich.console import Console
 
+from gradlane.demo import parts, report, studies
 from gradlane.demo import plan as plans
-from gradlane.demo import report, statistics
 from gradlane.demo.bed import Bed, Roles, TcpTuning, load_fabric
 from gradlane.demo.experiment import Experiment
-from gradlane.demo.plan import BASELINES, METHODS, OURS, Method, Plan
-from gradlane.demo.statistics import Training
-from gradlane.run import slowed
+from gradlane.demo.parts import Measured
+from gradlane.demo.plan import METHODS, Method, Part, Plan
+from gradlane.demo.summary import summarise
 from topologies.errors import GradlaneError, UsageError
-from topologies.model import Fabric
 from topologies.units import format_rate, parse_rate
-from traffic.training import data
-from traffic.training.networks import RECIPES
-from traffic.training.sweep import SWEEP, train
 
 OUTPUT = Path("build/demo")
 TUNED = "p3"
 """The method on which TCP is tuned: the best of the baselines under congestion."""
-MOST_CPU = 0.6
-HALVED = 1.7
-"""How much longer rounds must get at half the rate, if the network is the bottleneck."""
-GUESS_SECONDS = 1.6
-"""A round under load, to say beforehand how long a run takes."""
 
 
 def run(
-    plan: Plan, console: Console, *, output: Path = OUTPUT, instance: int | None = 0, real_time: bool = True
+    plan: Plan,
+    console: Console,
+    *,
+    output: Path = OUTPUT,
+    stored: bool = False,
+    instance: int | None = 0,
+    real_time: bool = True,
 ) -> dict[str, Any]:
-    """Run the whole plan and return summary.json's content. Raises GradlaneError; leaves nothing running."""
-    console.print(f"about {plan.seconds(GUESS_SECONDS) / 60:.0f} minutes")
-    methods = [METHODS[name] for name in plan.methods if METHODS[name].available()]
-    missing = [METHODS[name].title for name in plan.methods if not METHODS[name].available()]
-    if missing:
-        console.print(f"left out, since PyTorch is not installed: {', '.join(missing)}")
-    trainings: list[Training] = []
-    uncongested: dict[str, float] = {}
-    checks: list[str] = []
-    conditions = _conditions(plan)
-    with Bed(_fabric(plan.rate), Roles(), instance=instance, real_time=real_time) as bed:
-        experiment = Experiment(bed, plan, plan.rate, lambda text: console.print(text, markup=False), output)
-        for level in plan.levels:
-            tuning = _tune(experiment, level, methods, console)
-            conditions.append(f"{level}: TCP tuned to {tuning}")
-            if not uncongested:
-                for method in methods:
-                    uncongested[method.name] = experiment.uncongested(method, plan.trial_rounds)
-                    console.print(
-                        f"  without background, {method.name}: {uncongested[method.name] * 1e3:.0f} ms a round"
-                    )
-            for place, seed in enumerate(plan.seeds):
-                trainings += experiment.trainings(level, methods, seed, first_draw=1 + place * plan.draws)
-    if len(plan.seeds) > 1:
-        checks += _half_rate(plan, uncongested, instance, real_time, console, output)
-    summary = summarise(plan, trainings, uncongested, checks, conditions)
-    if len(plan.seeds) > 1:
-        summary["tolerance"] = _sweep(plan, console)
-    report.write(summary, trainings, output)
+    """Run every part of the plan and return summary.json's content. Raises GradlaneError; leaves nothing running.
+
+    With `stored` parts are kept in output/parts, none that is there is run again, and all that are there count.
+    """
+    folder = output / "parts"
+    left = [part for part in plan.parts if not (stored and parts.file_of(folder, part).exists())]
+    expected = sum(plan.seconds(part) for part in left) + (studies.seconds(plan) if plan.studies else 0.0)
+    console.print(f"about {minutes(expected)}")
+    measured: list[Measured] = []
+    if left:
+        with Bed(load_fabric(plan.rate), Roles(), instance=instance, real_time=real_time) as bed:
+            if bed.refused:
+                console.print(bed.refused)
+            for number, part in enumerate(left):
+                console.print(f"{part.name} ({number + 1} of {len(left)}, about {minutes(plan.seconds(part))})")
+                measured.append(_measure(bed, plan, part, console, output))
+                if stored:
+                    measured[-1].save(folder)
+    if stored:
+        measured = [parts.load(file) for file in sorted(folder.glob("*.json"))]
+    summary = summarise(plan, measured, _conditions(plan, measured))
+    if plan.studies:
+        summary["checks"] += studies.half_rate(plan, instance, real_time, console, output)
+        summary["tolerance"] = studies.sweep(plan, console)
+    summary["findings"] = report.findings(summary)
+    report.write(summary, [training for each in measured for training in each.trainings], output)
     report.show(summary, console)
     console.print(f"\nwritten: {output}/summary.json, {output}/report.html")
     return summary
 
 
-def summarise(
-    plan: Plan,
-    trainings: Sequence[Training],
-    uncongested: dict[str, float],
-    checks: Sequence[str],
-    conditions: Sequence[str],
-) -> dict[str, Any]:
-    """Return summary.json's content."""
-    targets = RECIPES[plan.model].targets
-    rows = []
-    for level in plan.levels:
-        for name in dict.fromkeys(training.method for training in trainings):
-            mine = [training for training in trainings if (training.method, training.level) == (name, level)]
-            whole = [
-                t for t in trainings if t.level == level and METHODS[t.method].exact and t.method not in plan.sampled
-            ]
-            reference = [training for training in whole if training.method == whole[0].method]
-            rows.append(statistics.row(mine, plan.model, targets, reference if name in plan.sampled else ()))
-    summary: dict[str, Any] = {
-        "levels": list(plan.levels),
-        "seeds": list(plan.seeds),
-        "draws": plan.draws,
-        "rate_bps": plan.rate,
-        "rows": rows,
-        "uncongested_round_s": uncongested,
-        "ratios": statistics.ratios(rows, OURS, BASELINES, ("topk",)),
-        "conditions": list(conditions),
-    }
-    by = {(row["congestion"], row["method"]): row for row in rows}
-    summary["congestion"], summary["removed"], summary["ring"], summary["unfair"] = {}, {}, {}, []
-    found = list(checks)
-    for level in plan.levels:
-        present = [name for name in BASELINES if (level, name) in by]
-        if not present:
-            continue
-        best = min(present, key=lambda name: by[level, name]["round_s"]["mean"])
-        slow = by[level, best]["round_s"]["mean"]
-        factor = slow / uncongested[best]
-        summary["congestion"][level] = {"baseline": best, "factor": factor}
-        found.append(
-            f"congestion {level}: {METHODS[best].title} takes {factor:.2f} times its uncongested round "
-            f"(wanted about {plans.WANTED[level]})"
-        )
-        if (level, OURS) in by and slow > uncongested[best]:
-            mine = by[level, OURS]["round_s"]["mean"]
-            summary["removed"][level] = (slow - mine) / (slow - uncongested[best])
-        if (level, "ring") in by and (level, "gloo") in by:
-            summary["ring"][level] = by[level, "gloo"]["round_s"]["mean"] / by[level, "ring"]["round_s"]["mean"]
-        for name in dict.fromkeys(row["method"] for row in rows):
-            worse = statistics.unfair(by[level, name]["background"], by[level, best]["background"])
-            summary["unfair"] += [f"background under {name}, {level}: {text}" for text in worse]
-    for row in rows:
-        who = f"{row['method']}, {row['congestion']}"
-        busy = {part: share for part, share in row["cpu"].items() if share > MOST_CPU}
-        found += [
-            f"{row['method']}, {row['congestion']}: {part} at {share:.0%} of a processor"
-            for part, share in busy.items()
-        ]
-        if not row["replicas_equal"]:
-            found.append(f"{who}: replicas differ")
-    summary["checks"] = found
-    summary["findings"] = report.findings(summary)
-    return summary
+def minutes(seconds: float) -> str:
+    """Say how long that is."""
+    count = max(round(seconds / 60), 1)
+    return f"{count} minute{'s' * (count > 1)}" if count < 120 else f"{count / 60:.1f} hours"
 
 
-def _reference(plan: Plan, trainings: Sequence[Training], name: str, level: str) -> list[Training]:
-    """Return the trainings of the first exact method that did all its rounds, for one that did not; else none."""
-    if name not in plan.sampled:
-        return []
-    exact = [name for name in plan.methods if METHODS[name].exact and name not in plan.sampled]
-    return [training for training in trainings if training.level == level and training.method in exact[:1]]
+def _measure(bed: Bed, plan: Plan, part: Part, console: Console, output: Path) -> Measured:
+    methods = [METHODS[name] for name in part.methods if METHODS[name].available()]
+    missing = [METHODS[name].title for name in part.methods if not METHODS[name].available()]
+    if missing:
+        console.print(f"left out, since PyTorch is not installed: {', '.join(missing)}")
+    experiment = Experiment(bed, plan, part, lambda text: console.print(text, markup=False), output)
+    tuning = _tune(experiment, methods, console)
+    uncongested = {}
+    for method in methods:
+        uncongested[method.name] = experiment.uncongested(method, plan.trial_rounds)
+        console.print(f"  without background, {method.name}: {uncongested[method.name] * 1e3:.0f} ms a round")
+    return Measured(part, experiment.trainings(methods), uncongested, tuning)
 
 
-def _fabric(rate: float) -> Fabric:
-    fabric = load_fabric()
-    return slowed(fabric, round(fabric.links[0].rate_bps / rate)) if fabric.links[0].rate_bps else fabric
-
-
-def _tune(experiment: Experiment, level: str, methods: Sequence[Method], console: Console) -> TcpTuning:
+def _tune(experiment: Experiment, methods: Sequence[Method], console: Console) -> TcpTuning:
     if not any(method.tcp for method in methods):
         return experiment.tuning
-    console.print(
-        f"{level}: tuning TCP ({len(experiment.plan.tunings)} settings, {experiment.plan.trial_rounds} rounds of each)"
-    )
-    trials = experiment.tune(level, METHODS[TUNED])
-    for tuning, seconds in sorted(trials.items(), key=lambda pair: pair[1]):
+    if len(experiment.plan.tunings) == 1:
+        experiment.tuning = experiment.plan.tunings[0]
+        return experiment.tuning
+    console.print(f"tuning TCP: {len(experiment.plan.tunings)} settings, {experiment.plan.trial_rounds} rounds of each")
+    trials = experiment.tune(METHODS[TUNED])
+    for tuning, rounds in sorted(trials.items(), key=lambda pair: (-len(pair[1]), sum(pair[1]) / len(pair[1]))):
         chosen = " <- chosen" if tuning == experiment.tuning else ""
-        console.print(f"  {seconds * 1e3:.0f} ms  {tuning}{chosen}", markup=False)
+        mean = sum(rounds) / len(rounds) * 1e3
+        console.print(f"  {mean:.0f} ms, mean of {len(rounds)}: {tuning}{chosen}", markup=False)
     return experiment.tuning
 
 
-def _half_rate(
-    plan: Plan, uncongested: dict[str, float], instance: int | None, real_time: bool, console: Console, output: Path
-) -> list[str]:
-    """Check that the network is the bottleneck: at half the rate rounds must get much longer."""
-    half = replace(plan, rate=plan.rate / 2)
-    found = []
-    with Bed(_fabric(half.rate), Roles(), instance=instance, real_time=real_time) as bed:
-        experiment = Experiment(bed, half, half.rate, lambda _: None, output)
-        for name in (TUNED, OURS):
-            factor = experiment.uncongested(METHODS[name], plan.trial_rounds) / uncongested[name]
-            enough = "the network is the bottleneck" if factor >= HALVED else f"at least {HALVED} if the network were"
-            found.append(f"half the rate makes {name}'s rounds {factor:.2f} times as long: {enough}")
-            console.print(found[-1])
-    return found
-
-
-def _sweep(plan: Plan, console: Console) -> list[dict[str, Any]]:
-    """Train without a network while gradients lose packets, and return the rounds that it takes (median over seeds)."""
-    recipe = RECIPES[plan.model]
-    found = []
-    with tempfile.TemporaryDirectory(prefix="gradlane-demo-") as folder:
-        data.save(Path(folder))
-        samples = data.load(Path(folder))
-        for lost, share, feedback in SWEEP:
-            outcomes = [
-                train(recipe, samples, lost, share, feedback=feedback, seed=seed, rounds=plan.rounds)
-                for seed in plan.seeds
-            ]
-            row = {
-                "lost": lost.value,
-                "share": share,
-                "error_feedback": feedback,
-                "rounds_to": {
-                    f"{target:g}": statistics.middle([outcome.rounds_to[target] for outcome in outcomes])
-                    for target in recipe.targets
-                },
-                "accuracy": median(outcome.accuracy for outcome in outcomes),
-            }
-            found.append(row)
-            with_feedback = ", error feedback" if feedback else ""
-            console.print(
-                f"  {share:.0%} lost, {lost.value}{with_feedback}: rounds {row['rounds_to']}, {row['accuracy']:.1%}",
-                markup=False,
-            )
-    return found
-
-
-def _conditions(plan: Plan) -> list[str]:
+def _conditions(plan: Plan, measured: Sequence[Measured]) -> list[str]:
+    seeds = {each.part.seed for each in measured}
     return [
         f"every link at {format_rate(int(plan.rate))}bit/s, 2 leaves, 2 spines, 4 workers, 2 server shards",
-        f"{len(plan.seeds)} seed(s), {plan.draws} hash draws for each: new addresses and ports for everybody",
+        f"{len(seeds)} seed(s), {plan.draws} hash draws for each: new addresses and ports for everybody",
         "methods take turns within each draw; the same seeds, batches, computing, packet size and background",
         "background is one stored trace; it stands in the class of the job's front layer and is never judged",
         "times to accuracy are sums of measured rounds of a training that really ran; accuracies are computed aside",
@@ -234,22 +124,64 @@ def _conditions(plan: Plan) -> list[str]:
     ]
 
 
+def _narrowed(plan: Plan, options: argparse.Namespace) -> Plan:
+    """Return the plan as the options would have it. Raises UsageError."""
+    if options.rate:
+        try:
+            plan = replace(plan, rate=float(parse_rate(options.rate)))
+        except ValueError as error:
+            raise UsageError(f"--rate: {error}") from None
+    if options.part:
+        names = {part.name: part for part in plan.parts}
+        for name in options.part:
+            if name not in names:
+                raise UsageError(f"--part: there is no {name!r}; there are {', '.join(names)}")
+        plan = replace(plan, parts=tuple(names[name] for name in options.part), studies=False)
+    if options.methods:
+        chosen = tuple(options.methods.split(","))
+        for name in chosen:
+            if name not in METHODS:
+                raise UsageError(f"--methods: there is no {name!r}; there are {', '.join(METHODS)}")
+        plan = replace(plan, parts=tuple(replace(part, methods=chosen) for part in plan.parts))
+    if options.tcp:
+        plan = replace(plan, tunings=(_tuning(options.tcp),))
+    for name in ("draws", "rounds", "trial_rounds"):
+        if value := getattr(options, name):
+            plan = replace(plan, **{name: value})
+    return plan
+
+
+def _tuning(text: str) -> TcpTuning:
+    """Read CONGESTION,RTO,QUEUE. Raises UsageError."""
+    known = {(t.congestion, str(t.least_rto_ms), str(t.queue_packets)): t for t in plans.FULL.tunings}
+    if (given := tuple(text.split(","))) not in known:
+        raise UsageError(f"--tcp: there is no {text!r}; there are {'; '.join(map(','.join, known))}")
+    return known[given]  # type: ignore[index]
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns its exit code. A user's mistake prints one line."""
     parser = argparse.ArgumentParser(prog="python -m gradlane.demo", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="both levels, 3 seeds, 8 hash draws, every method")
+    parser.add_argument(
+        "--full", action="store_true", help="both levels, 3 seeds, 8 hash draws, every method and model"
+    )
+    parser.add_argument(
+        "--part", action="append", metavar="LEVEL/MODEL/SEED", help="of --full: run this part alone; may be repeated"
+    )
+    parser.add_argument("--methods", metavar="NAME,...", help="run these alone")
+    parser.add_argument("--draws", type=int, help="hash draws for each seed")
+    parser.add_argument("--rounds", type=int, help="of each training, all draws together")
+    parser.add_argument("--trial-rounds", type=int, help="of each setting of TCP, and without background")
+    parser.add_argument("--tcp", metavar="CONGESTION,RTO,QUEUE", help="use these settings, such as cubic,5,64, untuned")
     parser.add_argument("--rate", help="of every link, such as 25M: less where processors are the bottleneck")
     options = parser.parse_args(arguments)
-    plan = plans.FULL if options.full else plans.SHORT
     began = time.monotonic()
     try:
-        if options.rate:
-            try:
-                plan = replace(plan, rate=float(parse_rate(options.rate)))
-            except ValueError as error:
-                raise UsageError(f"--rate: {error}") from None
+        if options.part and not options.full:
+            raise UsageError("--part is of --full")
+        plan = _narrowed(plans.FULL if options.full else plans.SHORT, options)
         console = Console(highlight=False, width=None if sys.stdout.isatty() else 220)
-        run(plan, console)
+        run(plan, console, stored=options.full)
         console.print(f"took {(time.monotonic() - began) / 60:.1f} minutes")
     except GradlaneError as error:
         print(f"error: {error}", file=sys.stderr)

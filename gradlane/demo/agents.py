@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""Agents in the hosts of a fabric (traffic/training/agent.py), and how to ask many of them at once."""
+"""Agents in the hosts of a fabric (traffic/exchanges/agent.py), and how to ask many of them at once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from topologies.errors import FailureError
 from topologies.state import RunningFabric
+from traffic.exchanges.agent import Place
 from traffic.hosts import End, site_of
-from traffic.training.agent import Place
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -28,7 +28,7 @@ class Agent(End):
         self.name = f"{place.role} in {place.name}"
         settings = json.dumps(asdict(place))
         super().__init__(
-            self.name, site_of(running, place.name), "traffic.training.agent", settings, environment=ONE_THREAD
+            self.name, site_of(running, place.name), "traffic.exchanges.agent", settings, environment=ONE_THREAD
         )
 
     def ask(self, do: str, **arguments: Any) -> None:

@@ -8,7 +8,7 @@ import os
 import subprocess
 import tempfile
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,15 @@ from topologies.errors import FailureError
 from topologies.mininet_fabric import MininetFabric
 from topologies.model import Fabric
 from traffic import native
-from traffic.training import data
-from traffic.training.agent import Place
-from traffic.training.methods import Wiring
+from traffic.exchanges import data
+from traffic.exchanges.agent import Place
+from traffic.exchanges.methods import Wiring
 from traffic.transport import core
 
 FABRIC = Path(__file__).with_name("fabric.yaml")
 START_SECONDS = 60.0
 DEADLINE_S = 15.0
+LAST_DRAW = 253
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ class Bed:
         self.workers: dict[int, Agent] = {}
         self.servers: dict[int, Agent] = {}
         self.others: dict[str, Agent] = {}
+        self.refused = ""
+        """Why switches and hosts do not run in real time, though they should."""
         self._pipeline = Pipeline.load()
         self._controller: Controller
 
@@ -185,8 +188,11 @@ class Bed:
         everybody = [*self.workers.values(), *self.servers.values(), *self.others.values()]
         collect(dict(enumerate(everybody)), START_SECONDS, self._net.check)
         if self._real_time:
-            for pid in (*(agent.pid for agent in everybody), *self._switch_pids()):
-                _in_real_time(pid)
+            pids = (*(agent.pid for agent in everybody), *self._switch_pids())
+            if refusals := {why for pid in pids if (why := in_real_time(pid))}:
+                self.refused = (
+                    f"no real time for switches and hosts ({', '.join(refusals)}): what else runs on this machine shows"
+                )
         self.draw(0)
 
     def _switch_pids(self) -> set[int]:
@@ -201,8 +207,8 @@ class Bed:
 
 def renumbered(fabric: Fabric, draw: int) -> Fabric:
     """Return the fabric with the IPv4 addresses of a hash draw: 10.<draw + 1>.<leaf>.<host>, in place of 10.0."""
-    if not 0 <= draw < 254:
-        raise ValueError(f"there are 254 draws, not {draw + 1}")
+    if not 0 <= draw <= LAST_DRAW:
+        raise ValueError(f"there are {LAST_DRAW + 1} draws, not {draw + 1}")
     hosts = []
     for host in fabric.hosts:
         _, _, leaf, number = host.ipv4.split(".")
@@ -210,16 +216,25 @@ def renumbered(fabric: Fabric, draw: int) -> Fabric:
     return replace(fabric, hosts=tuple(hosts))
 
 
-def load_fabric() -> Fabric:
-    """Return the demo's fabric."""
-    return topologies.load(FABRIC)
+def load_fabric(rate: float | None = None) -> Fabric:
+    """Return the demo's fabric, with links of this rate in bit/s, unless they keep theirs."""
+    fabric = topologies.load(FABRIC)
+    if rate is None:
+        return fabric
+    bps = round(rate)
+    return replace(fabric, links=tuple(replace(link, rate_bps=bps, reverse_rate_bps=bps) for link in fabric.links))
 
 
-def _in_real_time(pid: int) -> None:
-    """Let all threads of a process go before what is no fabric's, where this one may: else others' computing shows."""
+def in_real_time(pid: int) -> str:
+    """Let all threads of a process go before what is no fabric's: else others' computing shows. Returns why not."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(OSError):
+        try:
             os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(1))
+        except ProcessLookupError:  # the thread has ended
+            continue
+        except OSError as error:
+            return error.strerror or str(error)
+    return ""
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -14,18 +14,16 @@ import numpy as np
 
 from gradlane.demo import plan as plans
 from gradlane.demo import tuner
-from gradlane.demo.bed import Bed, TcpTuning
-from gradlane.demo.plan import Method, Plan
+from gradlane.demo.bed import LAST_DRAW, Bed, TcpTuning
+from gradlane.demo.plan import WARM_ROUNDS, Method, Part, Plan
 from gradlane.demo.statistics import Segment, Training, background_figures
 from topologies.errors import FailureError
-from traffic.training.methods import Wiring
+from traffic.exchanges.methods import Wiring
 
 SETTLE_SECONDS = 0.6
 """Between the start of background and the first round."""
 ROUND_PATIENCE = 20.0
 """Seconds that a round may take on average before a segment is given up."""
-WARM_ROUNDS = 1
-"""Of a trial, that do not count."""
 
 Say = Callable[[str], None]
 
@@ -36,27 +34,34 @@ class Experiment:
 
     bed: Bed
     plan: Plan
-    rate: float
+    part: Part
     say: Say
     traces: Path
     """Where background traces are stored."""
     tuning: TcpTuning = field(default_factory=TcpTuning)
 
-    def trace(self, level: str) -> Path:
-        """Return the stored trace of a level, the same in every run."""
-        path = self.traces / f"background-{level}.json"
-        plans.LEVELS[level].trace(self.bed.roles, self.rate, seed=TRACE_SEED).save(path)
+    def trace(self) -> Path:
+        """Return the stored trace of the level, the same in every run."""
+        path = self.traces / f"background-{self.part.level}.json"
+        plans.LEVELS[self.part.level].trace(self.bed.roles, self.plan.rate, seed=TRACE_SEED).save(path)
         return path
 
-    def tune(self, level: str, method: Method) -> dict[TcpTuning, float]:
-        """Choose TCP's settings for a level, on one method; raises FailureError if none works."""
-        self.bed.draw(0)
-        trace = self.trace(level)
-        rounds = self.plan.trial_rounds + WARM_ROUNDS
+    def tune(self, method: Method) -> dict[TcpTuning, list[float]]:
+        """Choose TCP's settings for the level, on one method, each turn in another hash draw, none of the trainings'.
 
-        def trial(tuning: TcpTuning) -> float:
-            segment = self.segment(method, 0, rounds, trace, tuning, track="trial")
-            return float(segment.rounds[WARM_ROUNDS:].mean())
+        Returns the rounds of each. Raises FailureError if none works.
+        """
+        trace = self.trace()
+        rounds = self.plan.trial_rounds + WARM_ROUNDS
+        drawn = -1
+
+        def trial(tuning: TcpTuning, turn: int) -> list[float]:
+            nonlocal drawn
+            if turn != drawn:
+                drawn = turn
+                self.bed.draw(LAST_DRAW - turn)
+            found: list[float] = self.segment(method, rounds, trace, tuning, track="trial").rounds.tolist()
+            return found[WARM_ROUNDS:]
 
         self.tuning, trials = tuner.tune(trial, self.plan.tunings)
         self.bed.forget("trial")
@@ -64,51 +69,53 @@ class Experiment:
 
     def uncongested(self, method: Method, rounds: int) -> float:
         """Return the mean round without background."""
-        segment = self.segment(method, 0, rounds + WARM_ROUNDS, None, self.tuning, track="trial")
+        segment = self.segment(method, rounds + WARM_ROUNDS, None, self.tuning, track="trial")
         self.bed.forget("trial")
         return float(segment.rounds[WARM_ROUNDS:].mean())
 
-    def trainings(self, level: str, methods: Sequence[Method], seed: int, first_draw: int) -> list[Training]:
-        """Train by every method from one seed: in each draw every method does its share of the rounds, in turn."""
-        plan = self.plan
-        trace = self.trace(level)
-        found = {method.name: Training(method.name, level, seed) for method in methods}
+    def trainings(self, methods: Sequence[Method]) -> list[Training]:
+        """Train by every method: in each draw every method does its share of the rounds, in turn."""
+        plan, part = self.plan, self.part
+        trace = self.trace()
+        found = {
+            method.name: Training(method.name, part.level, part.seed, model=part.model, compute=part.compute)
+            for method in methods
+        }
         for draw in range(plan.draws):
-            self.bed.draw(first_draw + draw)
+            self.bed.draw(1 + (part.seed - 1) * plan.draws + draw)
             turn = draw % len(methods)
             for method in (*methods[turn:], *methods[:turn]):
-                track = f"{method.name}/{level}/{seed}"
-                segment = self.segment(method, seed, plan.rounds_a_draw(method.name), trace, self.tuning, track)
+                track = f"{method.name}/{part.name}"
+                segment = self.segment(method, plan.rounds_a_draw(method.name), trace, self.tuning, track)
                 found[method.name].segments.append(segment)
                 accuracy = segment.accuracies[-1][1] if segment.accuracies else float("nan")
                 self.say(
-                    f"  draw {draw + 1}, seed {seed}, {method.name}: {segment.rounds.mean() * 1e3:.0f} ms a round, "
+                    f"  draw {draw + 1}, {method.name}: {segment.rounds.mean() * 1e3:.0f} ms a round, "
                     f"accuracy {accuracy:.1%}"
                 )
         for method in methods:
-            self.bed.forget(f"{method.name}/{level}/{seed}")
+            self.bed.forget(f"{method.name}/{part.name}")
         return list(found.values())
 
-    def segment(
-        self, method: Method, seed: int, rounds: int, trace: Path | None, tuning: TcpTuning, track: str
-    ) -> Segment:
+    def segment(self, method: Method, rounds: int, trace: Path | None, tuning: TcpTuning, track: str) -> Segment:
         """Run some rounds of a training by one method. Raises FailureError."""
         bed, roles = self.bed, self.bed.roles
         bed.install(method.policy(tuning))
         bed.tune(tuning)
         wiring = Wiring(
-            kind=method.kind(self.rate),
+            kind=method.kind(self.plan.rate),
             workers=tuple(bed.address(name) for name in roles.workers),
             servers=tuple(bed.address(name) for name in roles.servers) if method.servers else (),
             largest_piece=method.largest_piece,
         )
         patience = rounds * ROUND_PATIENCE
-        bed.open(track, self.plan.model, seed, wiring)
+        bed.open(track, self.part.model, self.part.seed, wiring)
         if trace is not None:
             bed.start_background(trace, patience)
             time.sleep(SETTLE_SECONDS)
         began, cpu = time.monotonic(), bed.switch_cpu_seconds()
-        workers = bed.train(rounds, 0 if track == "trial" else self.plan.accuracy_every, 0.0, patience)
+        every = 0 if track == "trial" else self.plan.accuracy_every
+        workers = bed.train(rounds, every, self.part.declared(self.plan.rate), patience)
         ended = time.monotonic()
         cpu = (bed.switch_cpu_seconds() - cpu) / (ended - began) / (os.cpu_count() or 1)  # a thread for each switch
         figures: dict[str, float] = {}

@@ -12,17 +12,19 @@ import numpy as np
 from controller.policy import Policy
 from gradlane.demo import policies, tuner
 from gradlane.demo.bed import Roles, TcpTuning
-from traffic.training import gloo
-from traffic.training.background import Burst, Trace
-from traffic.training.collective import CollectiveSettings
-from traffic.training.gloo import GlooSettings
-from traffic.training.methods import Kind
-from traffic.training.tcp import TcpSettings
+from traffic.exchanges import gloo
+from traffic.exchanges.background import Burst, Trace
+from traffic.exchanges.collective import CollectiveSettings
+from traffic.exchanges.gloo import GlooSettings
+from traffic.exchanges.methods import Kind
+from traffic.exchanges.networks import RECIPES
+from traffic.exchanges.tcp import TcpSettings
 
 TCP_PORT, GLOO_PORT = 18400, 18500
 P3_PIECE, PIECE = 16384, 65536
 """Values."""
-TOLERANCE = 0.4
+TOLERANCE, LEFT_OUT = 0.4, 0.3
+"""Of what workers send, and of the means that they get."""
 COMPRESSED = 1 / 16
 
 
@@ -86,16 +88,19 @@ _ALL = (
     _ours("priority", "ours: + priority", lambda t: policies.gradlane(t.queue_packets, drop=False), by_priority=True),
     _ours("drop", "ours: + selective drop", _gradlane, by_priority=True),
     _ours("gradlane", f"ours, whole: + bounded loss, {TOLERANCE:.0%}", _gradlane, by_priority=True,
-          tolerance=TOLERANCE),
+          tolerance=TOLERANCE, left_out=LEFT_OUT),
     _ours("ring", f"ours: ring, bounded loss, {TOLERANCE:.0%}", _gradlane, by_priority=True,
-          tolerance=TOLERANCE, collective="ring"),
+          tolerance=TOLERANCE, left_out=LEFT_OUT, collective="ring"),
     _ours("gradlane16", "ours: bounded loss, 15/16", _gradlane, by_priority=True,
-          tolerance=1 - COMPRESSED),
+          tolerance=1 - COMPRESSED, left_out=1 - 4 * COMPRESSED),
 )  # fmt: skip
 METHODS = {method.name: method for method in _ALL}
 OURS = "gradlane"
 BASELINES = tuple(method.name for method in _ALL if method.baseline)
 DEFAULT = ("gloo", "ps", "p3", "transport", OURS)
+ABLATION = ("transport", "spray", "priority", "drop", OURS)
+"""Each is the one before and one step more."""
+COMPRESSING = ("topk", "gradlane16")
 
 
 @dataclass(frozen=True)
@@ -130,18 +135,48 @@ HOT_PATH = 1
 """The first spine."""
 PAYLOAD_SHARE = 1440 / 1514
 NIC_SHARE = 0.95
-LEVELS = {"light": Load(0.5, 0.1, 20_000), "heavy": Load(0.9, 0.06, 40_000)}
+LEVELS = {"light": Load(0.5, 0.1, 20_000), "heavy": Load(0.85, 0.06, 40_000)}
 WANTED = {"light": 1.3, "heavy": 2.2}
 """Mean round of the tuned baseline over its uncongested one."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is run and stored by itself: one level, one model and one seed, by several methods."""
+
+    level: str
+    model: str
+    seed: int
+    methods: tuple[str, ...]
+    compute: float = 0.0
+    """Declared time of computing over that of the gradients on a server's link; 0: as long as numpy needs."""
+
+    @property
+    def name(self) -> str:
+        """By which `--part` knows it."""
+        return f"{self.level}/{self.case}/{self.seed}"
+
+    @property
+    def case(self) -> str:
+        """The model, and how long it computes if that is declared."""
+        return f"{self.model}-{self.compute:g}" if self.compute else self.model
+
+    def communication(self, rate: float) -> float:
+        """Return the seconds that all workers' gradients take on a server's link: no round is shorter."""
+        values = sum(parameter.size for parameter in RECIPES[self.model].build(0).parameters)
+        roles = Roles()
+        return 32 * values * len(roles.workers) / len(roles.servers) / PAYLOAD_SHARE / rate
+
+    def declared(self, rate: float) -> float:
+        """Return the declared seconds of computing in a round."""
+        return self.compute * self.communication(rate)
 
 
 @dataclass(frozen=True)
 class Plan:
     """One run of the demo."""
 
-    levels: tuple[str, ...]
-    methods: tuple[str, ...]
-    seeds: tuple[int, ...]
+    parts: tuple[Part, ...]
     draws: int
     """Hash draws that a training goes through, one after another."""
     rounds: int
@@ -150,7 +185,6 @@ class Plan:
     """For each setting that the tuner tries."""
     rate: float
     """Of every link, bit/s."""
-    model: str = "mlp"
     accuracy_every: int = 2
     """Rounds."""
     sampled: tuple[str, ...] = ()
@@ -159,29 +193,55 @@ class Plan:
     """For each draw."""
     tunings: tuple[TcpTuning, ...] = tuple(tuner.candidates())
     """Of TCP, to choose from."""
+    studies: bool = False
+    """Whether the bottleneck is checked at half the rate, and the tolerance swept."""
 
     def rounds_a_draw(self, method: str) -> int:
         """Return how many rounds of a method follow one another in a hash draw."""
         return self.sampled_rounds if method in self.sampled else -(-self.rounds // self.draws)
 
-    def seconds(self, round_seconds: float) -> float:
-        """Estimate the duration, given what a round takes."""
-        trainings = len(self.levels) * len(self.seeds)
-        segments = trainings * len(self.methods) * self.draws
-        rounds = trainings * self.draws * sum(self.rounds_a_draw(method) for method in self.methods)
-        tuning = len(self.levels) * len(self.tunings) * (self.trial_rounds + 1)
-        segments += len(self.levels) * len(self.tunings) + len(self.methods)
-        return 15 + segments * SWITCHING + (rounds + tuning) * round_seconds
+    def seconds(self, part: Part) -> float:
+        """Estimate how long a part takes."""
+        trials = tuner.trials(len(self.tunings)) if len(self.tunings) > 1 else 0
+        segments = len(part.methods) * (self.draws + 1) + trials
+        total = STARTING + segments * SWITCHING + self._trial(part, "p3", part.level) * trials
+        for name in part.methods:
+            total += self._trial(part, name, "none")
+            total += self.draws * self.rounds_a_draw(name) * self.round_seconds(part, name, part.level)
+        return total
+
+    def round_seconds(self, part: Part, method: str, level: str) -> float:
+        """Guess how long a round takes, from what it took where this was measured."""
+        return part.communication(self.rate) * (PACE[level][METHODS[method].tcp] + part.compute / 2)
+
+    def _trial(self, part: Part, method: str, level: str) -> float:
+        return (self.trial_rounds + WARM_ROUNDS) * self.round_seconds(part, method, level)
 
 
+WARM_ROUNDS = 1
+"""Of a trial, that do not count."""
+STARTING = 10.0
+"""Seconds until the fabric is up."""
 SWITCHING = 1.5
 """Seconds between two segments: policy, connections, background."""
-RATE = 50e6
-"""What two cores carry with less than 60 % of either: at 100 Mbit/s four workers, two servers and four switches need both."""  # noqa: E501
+PACE = {"none": (1.3, 1.7), "light": (1.4, 2.2), "heavy": (1.5, 3.6)}
+"""A round over the time that the gradients take on a server's link: ours, and TCP's."""
+RATE = 30e6
+"""At 50 Mbit/s hosts and switches need all of two cores."""
 SHORT = Plan(
-    ("heavy",), DEFAULT, (1,), draws=3, rounds=42, trial_rounds=1, rate=RATE,
-    sampled=("gloo", "ps", "transport"), sampled_rounds=4,
+    (Part("heavy", "mlp", 1, DEFAULT),), draws=3, rounds=42, trial_rounds=1, rate=RATE,
+    sampled=("gloo", "ps", "transport"), sampled_rounds=3,
 )  # fmt: skip
+PRIORITY_STUDY = ("ps", "p3", "spray", "priority", OURS)
 FULL = Plan(
-    ("light", "heavy"), tuple(METHODS), (1, 2, 3), draws=8, rounds=104, trial_rounds=8, rate=RATE
-)  # 3 x 104 rounds for the 99th percentile
+    (
+        *(
+            Part(level, model, seed, tuple(METHODS))
+            for seed in (1, 2, 3)
+            for model in ("mlp", "cnn")
+            for level in ("heavy", "light")
+        ),
+        *(Part("heavy", "deep", 1, PRIORITY_STUDY, compute) for compute in (0.25, 0.5, 1.0)),
+    ),
+    draws=8, rounds=104, trial_rounds=8, rate=RATE, studies=True,
+)  # fmt: skip  # 3 x 104 rounds for the 99th percentile

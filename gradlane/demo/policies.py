@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from controller.policy import Policy
-from traffic.training.background import BACKGROUND_JOB, DSCP
+from traffic.exchanges.background import BACKGROUND_JOB, DSCP
 
 FRONT_CLASS = 6
 RANGES = [
@@ -21,9 +21,10 @@ RANGES = [
     {"layers": "8-15", "class": 2},
     {"layers": "16-65535", "class": 1},
 ]
-# As `dlcp` has them: an eighth of the packets each, the least important first.
-FRONT_DEPTHS = ("1ms", "2ms", "4ms", "7ms", "12ms", "20ms")
-BACK_DEPTHS = ("2ms", "4ms", "8ms", "14ms", "24ms", "40ms")
+# Packets in the queue above which an eighth of a tensor's packets is dropped, the least important first. A burst of
+# each of four senders is no congestion.
+FRONT_DEPTHS = (16, 24, 36, 52, 72, 100)
+BACK_DEPTHS = (24, 36, 52, 72, 100, 160)
 
 
 def fifo(queue_packets: int) -> Policy:
@@ -65,5 +66,5 @@ def gradlane(queue_packets: int, *, priority: bool = True, drop: bool = True) ->
     return Policy.model_validate(values)
 
 
-def _rows(depths: tuple[str, ...]) -> list[dict[str, Any]]:
-    return [{"bands": band, "above": depth, "action": "drop"} for band, depth in enumerate(depths)]
+def _rows(depths: tuple[int, ...]) -> list[dict[str, Any]]:
+    return [{"bands": band, "above": f"{depth} packets", "action": "drop"} for band, depth in enumerate(depths)]

@@ -28,7 +28,7 @@ def cells(row: Mapping[str, Any]) -> list[str]:
     lost = sum(pair[1] for pair in importance) / sum(pair[0] for pair in importance) if importance else 0.0
     background = row["background"]
     return [
-        row["congestion"],
+        _where(row),
         METHODS[row["method"]].title + (" *" if row["composed"] else ""),
         *(f"{times[key] * 1e3:.0f}" for key in ("mean", "p50", "p95", "p99")),
         *(_seconds(row["tta_s"][target]) for target in row["tta_s"]),
@@ -45,7 +45,7 @@ def heads(row: Mapping[str, Any]) -> list[str]:
     """Return the table's headings."""
     targets = [f"{float(target):.0%} after, s" for target in row["tta_s"]]
     return [
-        "level", "method", "round, ms", "p50", "p95", "p99", *targets, "rounds", "final accuracy", "lost",
+        "case, level", "method", "round, ms", "p50", "p95", "p99", *targets, "rounds", "final accuracy", "lost",
         "MB sent a round", "background, Mbit/s", "its completion p50/p99, ms",
     ]  # fmt: skip
 
@@ -54,7 +54,7 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
     """Print the tables and the findings."""
     table = Table(title="Training under congestion", title_justify="left")
     for head in heads(summary["rows"][0]):
-        table.add_column(head, justify="left" if head in ("level", "method") else "right")
+        table.add_column(head, justify="left" if head in ("case, level", "method") else "right")
     for row in summary["rows"]:
         table.add_row(*cells(row))
     console.print(table)
@@ -65,21 +65,12 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
 def findings(summary: Mapping[str, Any]) -> list[str]:
     """Say which goals are met and by how much the others are missed, which checks failed, and what is too thin."""
     lines: list[str] = []
-    ratios = summary["ratios"]
-    if ratios["best"] is None:
-        lines.append("time to accuracy: not every method reached a target within its rounds, so there is no ratio")
-    else:
-        lines.append(_goal(ratios["best"], BEST_GOAL, "time to accuracy, heavy, best of the baselines over ours"))
-    for level, removed in summary["removed"].items():
-        lines.append(_goal(removed, REMOVED_GOAL, f"share of the time lost to congestion that is removed, {level}"))
-    for level, by_baseline in ratios["p99"].items():
-        tails = [by_baseline[name] for name in BASELINES if name in by_baseline]
-        if tails:
-            lines.append(_goal(min(tails), P99_GOAL, f"p99 of rounds, {level}, best of the baselines over ours"))
-    for level, ratio in summary["ring"].items():
-        lines.append(_goal(ratio, RING_GOAL, f"ring, {level}: Gloo's mean round over our ring's"))
+    for case, figures in summary["cases"].items():
+        for level, found in figures["levels"].items():
+            lines += _findings(f"{case}, {level}", level, figures["ratios"], found)
     lines += [f"unfair: {text}" for text in summary["unfair"]]
     lines += [f"check: {text}" for text in summary["checks"]]
+    lines += [f"without a network, {row}" for row in map(_swept, summary.get("tolerance", []))]
     if any(row["composed"] for row in summary["rows"]):
         lines.append("* few rounds: time to accuracy is composed of its mean round and an exact method's rounds")
     thin = [row for row in summary["rows"] if row["rounds"] < ROUNDS_FOR_P99]
@@ -89,6 +80,52 @@ def findings(summary: Mapping[str, Any]) -> list[str]:
     if len(summary["seeds"]) < 3:
         lines.append(f"too thin to quote: times to accuracy and their spread ({len(summary['seeds'])} seed)")
     return lines
+
+
+def _findings(where: str, level: str, ratios: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+    lines = []
+    goals = level == "heavy"
+    if congestion := found.get("congestion"):
+        title = METHODS[congestion["baseline"]].title
+        lines.append(
+            f"{where}: {title} is the fastest baseline, at {congestion['factor']:.2f} times its uncongested round "
+            f"(wanted about {congestion['wanted']})"
+        )
+    reached = [ratio for name, ratio in ratios["tta"].get(level, {}).items() if name in BASELINES and ratio is not None]
+    if reached:
+        lines.append(_goal(min(reached), BEST_GOAL, f"{where}: time to accuracy, best baseline over ours", goals))
+    elif level in ratios["tta"]:
+        lines.append(f"{where}: not every method reached a target within its rounds, so no time to accuracy compares")
+    if "removed" in found:
+        lines.append(_goal(found["removed"], REMOVED_GOAL, f"{where}: share of congestion's time removed", goals))
+    tails = [ratio for name, ratio in ratios["p99"].get(level, {}).items() if name in BASELINES]
+    if tails:
+        lines.append(_goal(min(tails), P99_GOAL, f"{where}: p99 of rounds, best baseline over ours", goals))
+    if "ring" in found:
+        text = f"{where}: ring, Gloo's rounds over our ring's, draw by draw"
+        lines.append(_goal(found["ring"]["gain"], RING_GOAL, text, goals) + _spread(found["ring"]))
+    for step in found["ablation"]:
+        titles = METHODS[step["over"]].title, METHODS[step["step"]].title
+        lines.append(f"{where}: '{titles[0]}' over '{titles[1]}': {step['gain']:.2f}{_spread(step)}")
+    if "tcp_priority" in found:
+        gain = found["tcp_priority"]
+        lines.append(f"{where}: TCP without over with priority and pieces: {gain['gain']:.2f}{_spread(gain)}")
+    if "compressed" in found:
+        over = ", ".join(f"{key} {ratio:.2f}" for key, ratio in found["compressed"].items())
+        lines.append(f"{where}: 16x compressed, top-k over TCP over ours: {over}")
+    return lines
+
+
+def _spread(gain: Mapping[str, Any]) -> str:
+    least, most = gain["spread"]
+    return f" ({least:.2f} to {most:.2f} over draws)"
+
+
+def _swept(row: Mapping[str, Any]) -> str:
+    means = f", {row['left_out']:.0%} of the means left out" if row["left_out"] else ""
+    feedback = ", error feedback" if row["error_feedback"] else ""
+    rounds = "/".join(_count(count) for count in row["rounds_to"].values())
+    return f"{row['share']:.0%} lost, {row['lost']}{means}{feedback}: {rounds} rounds, {row['accuracy']:.1%}"
 
 
 def write(summary: Mapping[str, Any], trainings: Sequence[Training], folder: Path) -> None:
@@ -111,7 +148,8 @@ def page(summary: Mapping[str, Any], trainings: Sequence[Training]) -> str:
     )
     said = "".join(f"<li>{html.escape(text)}</li>" for text in summary["findings"])
     told = "".join(f"<li>{html.escape(text)}</li>" for text in summary["conditions"])
-    plots = "".join(f"<figure>{curves(trainings, level)}</figure>" for level in summary["levels"])
+    drawn = dict.fromkeys((training.model, training.compute, training.level) for training in trainings)
+    plots = "".join(f"<figure>{curves(trainings, *which)}</figure>" for which in drawn)
     losses = "".join(_loss_table(row) for row in rows if row["loss"])
     return f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Gradlane: training under congestion</title>
@@ -135,14 +173,15 @@ figure {{ margin: 0 }} svg {{ max-width: 100%; height: auto }} div.wide {{ overf
 """
 
 
-def curves(trainings: Sequence[Training], level: str) -> str:
-    """Return a level's plots as SVG: accuracy over time, and how rounds are distributed."""
+def curves(trainings: Sequence[Training], model: str, compute: float, level: str) -> str:
+    """Return the plots of one case at one level as SVG: accuracy over time, and how rounds are distributed."""
     import matplotlib
 
     matplotlib.use("svg")
     from matplotlib import pyplot
 
-    mine = [training for training in trainings if training.level == level]
+    mine = [t for t in trainings if (t.model, t.compute, t.level) == (model, compute, level)]
+    where = f"{model} at {compute:g}, {level}" if compute else f"{model}, {level}"
     names = list(dict.fromkeys(training.method for training in mine))
     with pyplot.rc_context({
         "figure.facecolor": "#fcfcfb", "axes.facecolor": "#fcfcfb", "axes.edgecolor": "#e1e0d9",
@@ -163,10 +202,10 @@ def curves(trainings: Sequence[Training], level: str) -> str:
             shares = [100 * (place + 1) / len(times) for place in range(len(times))]
             rounds.step(times, shares, where="post", color=colour, linewidth=width)
         reached = [value for training in mine for _, value in training.curve]
-        accuracy.set(title=f"Accuracy over time, {level}", xlabel="seconds of training", ylabel="test accuracy")
+        accuracy.set(title=f"Accuracy over time, {where}", xlabel="seconds of training", ylabel="test accuracy")
         if reached:
             accuracy.set_ylim(max(min(reached), 0.6), min(max(reached) + 0.02, 1.0))
-        rounds.set(title=f"Rounds, {level}", xlabel="ms, log scale", ylabel="% no longer than this", xscale="log")
+        rounds.set(title=f"Rounds, {where}", xlabel="ms, log scale", ylabel="% no longer than this", xscale="log")
         rounds.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         rounds.xaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "235" else "")
         for axes in (accuracy, rounds):
@@ -189,13 +228,19 @@ def _loss_table(row: Mapping[str, Any]) -> str:
     for key, title in (("by_layer", "layer"), ("by_importance", "eighth by importance, least first")):
         shares = [f"{pair[1] / pair[0]:.1%}" if pair[0] else "" for pair in row["loss"].get(key, [])]
         parts.append(f"<tr><td>{title}</td>" + "".join(f"<td>{share}</td>" for share in shares) + "</tr>")
-    name = html.escape(f"{METHODS[row['method']].title}, {row['congestion']}")
+    name = html.escape(f"{METHODS[row['method']].title}, {_where(row)}")
     return f"<p>{name}</p><table>{''.join(parts)}</table>"
 
 
-def _goal(value: float, goal: float, text: str) -> str:
+def _goal(value: float, goal: float, text: str, stands: bool = True) -> str:
+    """Say how a value compares with its goal, where one stands: the goals are the heavy level's."""
     met = "met" if value >= goal else f"missed by {1 - value / goal:.0%}"
-    return f"{text}: {value:.2f} (goal {goal:g}: {met})"
+    return f"{text}: {value:.2f}" + (f" (goal {goal:g}: {met})" if stands else "")
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    declared = f" at {row['compute']:g}" if row["compute"] else ""
+    return f"{row['model']}{declared}, {row['congestion']}"
 
 
 def _seconds(value: float | None) -> str:

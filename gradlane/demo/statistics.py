@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradlane.demo.agents import Answer
-from traffic.training.background import PAYLOAD
+from traffic.exchanges.background import PAYLOAD
 
 ROUNDS_FOR_P99 = 300
 MATCHING_ACCURACY = 0.005
@@ -27,7 +27,7 @@ class Segment:
     """Some rounds of one training in one hash draw."""
 
     rounds: NDArray[np.float64]
-    """Seconds of each: until the slowest worker has done its forward and backward pass."""
+    """Seconds of each: backward pass, exchange, and the next forward pass, until the slowest worker has done that."""
     accuracies: list[tuple[int, float]]
     """(rounds that the training had done, accuracy)."""
     bytes_per_round: float
@@ -62,12 +62,35 @@ class Segment:
 
 @dataclass
 class Training:
-    """One method's training from one seed under one level of congestion."""
+    """One method's training of one model from one seed under one level of congestion."""
 
     method: str
     level: str
     seed: int
     segments: list[Segment] = field(default_factory=list)
+    """One for each hash draw."""
+    model: str = "mlp"
+    compute: float = 0.0
+    """Declared time of computing over that of communication."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; `from_dict` reads them back."""
+        return {**asdict(self), "segments": [{**asdict(s), "rounds": s.rounds.tolist()} for s in self.segments]}
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> Training:
+        """Read back what `as_dict` gave."""
+        segments = [
+            Segment(
+                **{
+                    **segment,
+                    "rounds": np.array(segment["rounds"]),
+                    "accuracies": [(int(number), float(accuracy)) for number, accuracy in segment["accuracies"]],
+                }
+            )
+            for segment in values["segments"]
+        ]
+        return Training(**{**values, "segments": segments})
 
     @property
     def rounds(self) -> NDArray[np.float64]:
@@ -96,18 +119,16 @@ class Training:
         return float(np.mean([accuracy for s in self.segments for _, accuracy in s.accuracies][-5:]))
 
 
-def row(
-    trainings: Sequence[Training], model: str, targets: Sequence[float], reference: Sequence[Training] = ()
-) -> dict[str, Any]:
+def row(trainings: Sequence[Training], targets: Sequence[float], reference: Sequence[Training] = ()) -> dict[str, Any]:
     """Return summary.json's row of one method at one level, over its seeds.
 
     With a `reference`, whose trainings go round by round as these do, to rounding, times to accuracy are composed: the
     reference's rounds, each as long as the mean of these; and the accuracy is the reference's.
     """
-    row = _row(trainings, model, targets)
+    row = _row(trainings, targets)
     row["composed"] = bool(reference)
     if reference:
-        whole = _row(reference, model, targets)
+        whole = _row(reference, targets)
         row["accuracy"], row["rounds_to"] = whole["accuracy"], whole["rounds_to"]
         mean = row["round_s"]["mean"]
         row["tta_s"] = {target: number and number * mean for target, number in whole["rounds_to"].items()}
@@ -115,19 +136,21 @@ def row(
     return row
 
 
-def _row(trainings: Sequence[Training], model: str, targets: Sequence[float]) -> dict[str, Any]:
+def _row(trainings: Sequence[Training], targets: Sequence[float]) -> dict[str, Any]:
     rounds = np.concatenate([training.rounds for training in trainings])
     segments = [segment for training in trainings for segment in training.segments]
     finals = [training.final_accuracy for training in trainings]
     return {
         "method": trainings[0].method,
-        "model": model,
+        "model": trainings[0].model,
+        "compute": trainings[0].compute,
         "congestion": trainings[0].level,
         "round_s": {
             "mean": float(rounds.mean()),
             **{f"p{share}": float(np.quantile(rounds, share / 100)) for share in (50, 95, 99)},
         },
         "rounds": len(rounds),
+        "by_draw_s": [float(segment.rounds.mean()) for segment in segments],
         "rounds_to": {f"{t:g}": middle([training.rounds_to(t) for training in trainings]) for t in targets},
         "tta_s": {f"{t:g}": middle([training.seconds_to(t) for training in trainings]) for t in targets},
         "tta_spread_s": {f"{t:g}": _spread([training.seconds_to(t) for training in trainings]) for t in targets},
@@ -164,6 +187,13 @@ def ratios(rows: Sequence[Mapping[str, Any]], ours: str, baselines: Sequence[str
     reached = [ratio for ratio in heavy if ratio is not None]
     found["best"] = min(reached) if reached else None
     return found
+
+
+def gains(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how many times faster a method's rounds are than another's in the same hash draws: median, least, most."""
+    pairs = zip(before["by_draw_s"], after["by_draw_s"], strict=True)
+    ratios = sorted(slow / quick for slow, quick in pairs)
+    return {"gain": float(median(ratios)), "spread": [ratios[0], ratios[-1]]}
 
 
 def background_figures(answers: Sequence[Answer], begin: float, end: float) -> dict[str, float]:

@@ -17,7 +17,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,9 @@ import numpy as np
 
 from traffic.collectives.tacos import compiled
 from traffic.collectives.tacos.bounds import bounds
+from traffic.collectives.tacos.cycles import synthesise_around
 from traffic.collectives.tacos.matching import spread, stream
-from traffic.collectives.tacos.network import GIB, Dimension, Network, mesh, product_of, torus
+from traffic.collectives.tacos.network import GIB, Dimension, Index, Network, mesh, product_of, torus
 from traffic.collectives.tacos.schedule import TICK, Collective, Demand, demand, ticks
 from traffic.collectives.tacos.symmetric import synthesise_symmetric
 from traffic.collectives.tacos.synthesis import owners
@@ -51,6 +52,8 @@ KEYS = (
     "peak_rss_mb",
 )
 Row = dict[str, Any]
+Instants = Iterator[tuple[Index, Index, int]]
+THREADS = 2
 
 
 def heterogeneous(npus: int) -> Network:
@@ -112,26 +115,40 @@ def gather(network: Network) -> Row:
     return row(network, wanted, found.engine, seconds, found.seconds, len(found.chunk), lambda: verify(found))
 
 
-def huge(side: int, threads: int) -> Row:
-    """The engine for itself first; then again with the verifier beside it, instant by instant."""
-    network = mesh(side, side)
+def cycle(network: Network) -> Row:
     wanted = demand(network, Collective.ALL_GATHER, SIZE)
-    owner, duration = owners(wanted), ticks(network, wanted.chunk_bytes)
-    compiled.even()
+    compiled.cycles()
+    found, seconds = timed(lambda: synthesise_around(network, wanted).expanded())
+    return row(network, wanted, found.engine, seconds, found.seconds, len(found.chunk), lambda: verify(found))
+
+
+def huge(network: Network, engine: str, instants: Callable[[Network, Demand], Instants]) -> Row:
+    """The engine for itself first, in wall seconds; then again with the verifier beside it, instant by instant."""
+    wanted = demand(network, Collective.ALL_GATHER, SIZE)
+    duration = ticks(network, wanted.chunk_bytes)
+    compiled.even(), compiled.cycles()
     begin, sends, end = time.perf_counter(), 0, 0
-    for chunk, _, start in stream(network, wanted, owner, threads=threads):
+    for chunk, _, start in instants(network, wanted):
         sends += len(chunk)
         end = start + int(duration[0])
     seconds = time.perf_counter() - begin
 
     def check() -> None:
         judge = Verifier(network, wanted)
-        for chunk, link, start in stream(network, wanted, owner, threads=threads):
+        for chunk, link, start in instants(network, wanted):
             judge.play(chunk, link, np.full(len(link), start), start + duration[link])
         verdict = judge.finish()
         assert (verdict.sends, verdict.end) == (sends, end)
 
-    return row(network, wanted, f"matching (greedy), {threads} threads", seconds, end * TICK, sends, check)
+    return row(network, wanted, engine, seconds, end * TICK, sends, check)
+
+
+def matched(network: Network, wanted: Demand) -> Instants:
+    return stream(network, wanted, owners(wanted), threads=THREADS)
+
+
+def around(network: Network, wanted: Demand) -> Instants:
+    return synthesise_around(network, wanted).instants()
 
 
 def trees(network: Network) -> Row:
@@ -145,16 +162,20 @@ ROWS: dict[str, Callable[[], Row]] = {
     "128 heterogeneous, fast": lambda: symmetric(heterogeneous(128), Collective.ALL_REDUCE, GIB, 4, 1),
     "128 heterogeneous, good": lambda: symmetric(heterogeneous(128), Collective.ALL_REDUCE, GIB, 4, 24),
     "512 heterogeneous": lambda: symmetric(heterogeneous(512), Collective.ALL_REDUCE, GIB, 1, 1),
-    "64 mesh": lambda: gather(mesh(8, 8)),
-    "256 mesh": lambda: gather(mesh(16, 16)),
-    "1024 mesh": lambda: gather(mesh(32, 32)),
-    "4096 mesh": lambda: gather(mesh(64, 64)),
+    "64 mesh": lambda: cycle(mesh(8, 8)),
+    "1024 mesh": lambda: cycle(mesh(32, 32)),
+    "4096 mesh": lambda: cycle(mesh(64, 64)),
+    "40000 mesh": lambda: huge(mesh(200, 200), "cycle", around),
+    "64 mesh, matching": lambda: gather(mesh(8, 8)),
+    "1024 mesh, matching": lambda: gather(mesh(32, 32)),
+    "4096 mesh, matching": lambda: gather(mesh(64, 64)),
     "39304 torus": lambda: symmetric(torus(34, 34, 34), Collective.ALL_REDUCE, SIZE, 1, 1),
     "4x4 mesh, trees": lambda: trees(mesh(4, 4)),
     "8x8 mesh, trees": lambda: trees(mesh(8, 8)),
     "4x4x4 grid, trees": lambda: trees(mesh(4, 4, 4)),
-    "40000 mesh": lambda: huge(200, 2),
+    "40000 mesh, matching": lambda: huge(mesh(200, 200), f"matching (greedy), {THREADS} threads", matched),
 }
+LONG = ("40000 mesh, matching",)
 
 
 def main() -> None:
@@ -162,6 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="rows whose name has this in it")
     parser.add_argument("--without", help="rows to leave out, by a part of the name")
+    parser.add_argument("--long", action="store_true", help=f"also {', '.join(LONG)}: a quarter of an hour")
     parser.add_argument("--row", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.row:
@@ -169,6 +191,8 @@ def main() -> None:
         return
     rows = []
     for name in ROWS:
+        if name in LONG and not chosen.long:
+            continue
         if (chosen.only and chosen.only not in name) or (chosen.without and chosen.without in name):
             continue
         command = [sys.executable, "-m", "tests.benchmarks.tacos", "--row", name]

@@ -6,13 +6,23 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
+import topologies
+from controller import policy as policies
+from controller.reconcile import install
 from gradlane.run import run_uneven
 from gradlane.uneven import SPEEDS
+from gradlane.uneven_job import UnevenJob, Way
+from topologies.errors import FailureError
+from topologies.mininet_fabric import MininetFabric
 
 pytestmark = pytest.mark.fabric
 
@@ -25,8 +35,76 @@ def test_abs_sgd_workers_wait_less_than_synchronous_ones(tmp_path: Path) -> None
         output=tmp_path, instance=None, state_path=tmp_path / "fabric.json",
     )  # fmt: skip
     fast = SPEEDS.index(max(SPEEDS))
-    assert synchronous.waiting(fast) > 0.4
-    assert ours.waiting(fast) < synchronous.waiting(fast) / 2
+    theirs, mine = synchronous.waiting(fast), ours.waiting(fast)
+    assert theirs is not None and mine is not None
+    assert theirs > 0.4
+    assert mine < theirs / 2
     assert ours.spent[0].updates > synchronous.spent[0].updates / synchronous.spent[0].seconds * ours.spent[0].seconds
+    assert ours.samples_per_s > synchronous.samples_per_s
     assert "Waiting" in told.getvalue()
     assert len(json.loads((tmp_path / "abs_sgd.json").read_text())) == 2
+
+
+WORKERS, SERVER = ("h1", "h2", "h3", "h4"), "h7"
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MininetFabric]:
+    state = tmp_path_factory.mktemp("fabric") / "fabric.json"
+    with MininetFabric(topologies.load("leaf_spine"), "softswitch", instance=None, state_path=state) as net:
+        install(net.state_path, policies.load("dlcp"))
+        yield net
+
+
+def job(net: MininetFabric, **more: Any) -> UnevenJob:
+    way = Way("ABS-SGD", "abs_sgd", 32, 0.2, compensation=0.75)
+    settings: dict[str, Any] = {"target": 2.0, "seconds": 60.0, **more}
+    return UnevenJob(net.running, WORKERS, SERVER, way, [1e-3, 1e-3, 2e-3, 4e-3], **settings)
+
+
+def until(lines: Iterator[dict[str, Any]], wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    return next(line for line in lines if wanted(line))
+
+
+def generation(lines: Iterator[dict[str, Any]]) -> list[str]:
+    """Wait for a generation that has updated its weights; returns its workers."""
+    formed: list[str] = sorted(until(lines, lambda line: line.get("event") == "generation")["workers"])
+    until(lines, lambda line: "told" in line)
+    return formed
+
+
+@pytest.mark.timeout(300)
+def test_over_the_fabric_training_goes_on_without_the_dead_and_with_the_late(net: MininetFabric) -> None:
+    with job(net, expected=3, seconds=12.0) as training:
+        lines = training.lines(net.check)
+        assert generation(lines) == ["h1", "h2", "h3"]
+        training.start(3)
+        assert generation(lines) == ["h1", "h2", "h3", "h4"]
+        os.kill(training.ends[1].pid, signal.SIGKILL)
+        assert until(lines, lambda line: line.get("event") == "lost")["worker"] == "h2"
+        assert generation(lines) == ["h1", "h3", "h4"]
+        done = [line["done"] for line in lines if "done" in line]
+    print(done)
+    assert sorted(each["number"] for each in done) == [0, 2, 3]
+    assert len({each["updates"] for each in done}) == 1
+
+
+@pytest.mark.timeout(300)
+def test_over_the_fabric_a_death_stops_training_where_told_to(net: MininetFabric) -> None:
+    with job(net, stop_on_death=True) as training:
+        lines = training.lines(net.check)
+        assert generation(lines) == list(WORKERS)
+        os.kill(training.ends[2].pid, signal.SIGKILL)
+        with pytest.raises(FailureError, match=r"the server in h7 failed: the worker in h3 \(10\.[\d.]+\) has died"):
+            list(lines)
+
+
+@pytest.mark.timeout(300)
+def test_over_the_fabric_a_training_goes_on_from_its_checkpoints(net: MininetFabric, tmp_path: Path) -> None:
+    told = []
+    for _ in range(2):
+        with job(net, seconds=6.0, checkpoints=tmp_path) as training:
+            told.append(training.run(net.check).told)
+    assert len(list(tmp_path.glob("worker?.npz"))) == len(WORKERS)
+    assert told[1][0].updates > 50 > told[0][0].updates
+    assert told[1][0].accuracy > told[0][0].accuracy

@@ -13,6 +13,7 @@ from rich.console import Console
 from gradlane.demo import __main__ as demo
 from gradlane.demo import plan as plans
 from gradlane.demo.bed import TcpTuning
+from gradlane.demo.plan import Part
 
 pytestmark = [pytest.mark.fabric, pytest.mark.timeout(300)]
 
@@ -20,12 +21,11 @@ pytestmark = [pytest.mark.fabric, pytest.mark.timeout(300)]
 def test_a_tiny_demo_compares_tcp_with_ours_and_leaves_its_report(tmp_path: Path) -> None:
     plan = replace(
         plans.SHORT,
-        methods=("p3", "gradlane"),
+        parts=(Part("heavy", "cnn", 1, ("p3", "gradlane")),),
         draws=2,
         rounds=4,
         trial_rounds=1,
         rate=20e6,
-        model="cnn",
         sampled=(),
         tunings=(TcpTuning("cubic", 5, 256),),
     )

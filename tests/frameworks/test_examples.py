@@ -13,6 +13,7 @@ import pytest
 from tests.frameworks.jobs import ROOT, run
 
 EXAMPLES = {
+    "pytorch_abs_sgd": "torch",
     "pytorch_ddp": "torch",
     "pytorch_gated": "torch",
     "tensorflow_keras": "tensorflow",

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -28,11 +29,24 @@ FAREWELL_SECONDS = 1.0
 Result = TypeVar("Result")
 
 
+@dataclass(eq=False)
+class Alarm:
+    """A function that is to run at a time of the endpoint's."""
+
+    deadline: int | None
+    function: Callable[[], None]
+
+    def tick(self, now: int) -> None:
+        """Do what is due."""
+        self.deadline = None
+        self.function()
+
+
 class EndpointChannel:
     """Messages through an endpoint, in the thread that drives it."""
 
-    def __init__(self, job: Job, endpoint: Endpoint, peers: dict[int, Peer], now: Callable[[], int]) -> None:
-        self.job, self.endpoint, self.peers = job, endpoint, peers
+    def __init__(self, job: Job, node: int, endpoint: Endpoint, peers: dict[int, Peer], now: Callable[[], int]) -> None:
+        self.job, self.node, self.endpoint, self.peers = job, node, endpoint, peers
         self.now = now
 
     def attach(self, member: Member) -> None:
@@ -49,18 +63,24 @@ class EndpointChannel:
         tolerance: float,
         data_type: DataType,
         path: int,
+        blank: bool = False,
     ) -> Future[SendReport]:
         """Begin to send a message."""
-        peer, now = self.peers[node], self.now()
-        return self.endpoint.send(peer, values, ids, now, tolerance=tolerance, data_type=data_type, path=path).result
+        return self.endpoint.send(
+            self.peers[node], values, ids, self.now(), tolerance=tolerance, data_type=data_type, path=path, blank=blank
+        ).result
 
     def receive(self, node: int, ids: TensorId, expected: Expectation) -> Future[ReceiveReport]:
         """Ask for a message."""
         return self.endpoint.receive(self.peers[node], ids, self.now(), expected).result
 
+    def at(self, due: int, function: Callable[[], None]) -> None:
+        """Have a function run at a time."""
+        self.endpoint.schedule(Alarm(due, function), due)
+
     def met(self, node: int) -> None:
         """Have the job's patience with a node from now on."""
-        self.peers[node].adopt(self.job.settings)
+        self.peers[node].adopt(self.job.settings_between(self.node, node))
 
 
 class SocketChannel:
@@ -68,15 +88,16 @@ class SocketChannel:
 
     def __init__(self, job: Job, node: int) -> None:
         self.job = job
-        self._socket = SocketEndpoint(job.addresses[node], job.port, job.meeting)
+        self._socket = SocketEndpoint(job.addresses[node], job.port, job.meeting(node))
         self._time = 0
         others = {other: address for other, address in enumerate(job.addresses) if other != node}
         peers = {other: self._socket.peer(address, job.port) for other, address in others.items()}
-        self._inner = EndpointChannel(job, self._socket.endpoint, peers, self._socket.now)
-        self.now, self.send, self.receive, self.met = (
+        self._inner = EndpointChannel(job, node, self._socket.endpoint, peers, self._socket.now)
+        self.now, self.send, self.receive, self.at, self.met = (
             self._inner.now,
             self._inner.send,
             self._inner.receive,
+            self._inner.at,
             self._inner.met,
         )
 

@@ -133,6 +133,10 @@ class Communicator:
 
     # ---- the end
 
+    def abandon(self, reason: str) -> None:
+        """Fail what this rank waits for and tell nobody: the others know, or are beyond hearing."""
+        self._post(lambda: self._member.fail(reason, tell=False))
+
     def close(self) -> None:
         """Leave the job, once all that this rank owes the others is sent, or the job's patience is over."""
         self._channel.leave(self._member)

@@ -15,15 +15,22 @@ from typing import Any
 
 from topologies.errors import FailureError, UsageError
 from traffic.collectives.plan import Plan, plan_of
-from traffic.transport.core import MAX_BURST
 from traffic.transport.loss import ErrorFeedback, Fill
 from traffic.transport.rate import RateSettings
 from traffic.transport.settings import Settings
-from traffic.transport.timing import SECOND
+from traffic.transport.timing import MILLISECOND, SECOND
 from traffic.transport.tolerance import Direction, Tolerance
 from traffic.wire import FRAME_OVERHEAD, GRADIENT_PORT, IPV4_VALUES, IPV6_VALUES, MTU, VALUE_BYTES, DataType
 
 PARAMETER_SERVER = "ps"
+
+
+BURST = 8
+"""Packets of each worker that may stand in a queue without being congestion."""
+MAX_AHEAD = 4
+"""Quanta of a peer's rate in a burst: where all send to one link, a burst takes a quantum of the link's."""
+LONGEST_FEEDBACK = 20 * MILLISECOND
+"""Between two reports to a sender: it eases off no sooner."""
 
 
 class Op(Enum):
@@ -60,7 +67,8 @@ class Job:
     wire: DataType = DataType.FLOAT32
     """How values travel. Sums are made in float32."""
     tolerance: Tolerance = field(default_factory=lambda: Tolerance(push=0.0))
-    """What may be lost of what is still to be summed. Sums are delivered whole, so that all ranks have the same."""
+    """What may be lost: of a push, by the network; of a pull, that is of a sum, it is left out by whoever made the sum,
+    for all ranks alike, so that they stay equal."""
     budget: Budget | None = None
     fill: Fill = Fill.ZERO
     """What stands in for a lost value where it would have been added."""
@@ -97,8 +105,6 @@ class Job:
             raise UsageError("a job's number and its ranks are below 65,536")
         if (self.collective == PARAMETER_SERVER) != bool(self.servers):
             raise UsageError("a job has parameter servers if, and only if, its collective is ps")
-        if self.tolerance.pull:
-            raise UsageError("sums are delivered whole: a tolerance of pulls would let the ranks differ")
         if min(self.patience, self.timeout, self.connect_timeout, self.line_rate) <= 0:
             raise UsageError("times and rates of a job are above zero")
 
@@ -138,19 +144,26 @@ class Job:
         if self.error_feedback is not None:
             return self.error_feedback
         most = self.budget.share if self.budget else max(self.tolerance.push, *self.tolerance.by_class.values(), 0.0)
-        return ErrorFeedback.wanted(most)
+        return ErrorFeedback.wanted(max(most, self.tolerance.pull))
 
     def tolerated(self, layer: int, round_number: int) -> float:
         """Return the share that may be lost of values that are to be summed."""
         return self.tolerance.of(Direction.PUSH, layer, round_number)
 
+    def left_out(self, layer: int, round_number: int) -> float:
+        """Return the share of a sum that its ranks do without, the least important packets of it."""
+        return self.tolerance.of(Direction.PULL, layer, round_number)
+
     @property
     def settings(self) -> Settings:
         """The transport's, once all have met."""
         rate, default = self._rates, Settings()
+        least, most = default.feedback
+        often = min(max(rate.target_delay, least), LONGEST_FEEDBACK)
         return Settings(
             rate=rate,
-            feedback=(rate.target_delay // 2, max(rate.target_delay, default.feedback[1])),
+            ahead=min(len(self.workers), MAX_AHEAD),
+            feedback=(often, max(often, most)),
             key=bytes.fromhex(self.key) if self.key else None,
             patience=round(self.patience * SECOND),
             overdue=round(self.timeout * SECOND),
@@ -158,27 +171,42 @@ class Job:
             frame_overhead=FRAME_OVERHEAD[6 if self.ipv6 else 4],
         )
 
+    def settings_between(self, source: int, destination: int) -> Settings:
+        """Return the transport's from one node to another (itself: to all), slower where a schedule's links are."""
+        settings, way = self.settings, (source, destination)
+        line = min(settings.rate.line, self.plan.rates.get(way, settings.rate.line))
+        known = way in self.plan.rates
+        certain = self.plan.reserved and known
+        bounds = replace(
+            settings.rate,
+            line=line,
+            fair=line if known else settings.rate.fair,
+            initial=line if certain else min(settings.rate.initial, line),
+            least=line if certain else min(settings.rate.least, line),
+        )
+        return replace(settings, rate=bounds)
+
     @property
     def _rates(self) -> RateSettings:
         """Bounds that follow from who may send to one link at once: all workers, in rounds that begin together.
 
-        A burst of each is no congestion, nor is a second one behind it.
+        Some packets of each in a queue are no congestion.
         """
-        workers = len(self.workers)
-        bursts = 2 * workers * MAX_BURST * 8 * MTU / self.line_rate
-        default = RateSettings()
+        workers, default = len(self.workers), RateSettings()
+        bursts = workers * BURST * 8 * MTU / self.line_rate
+        fair = self.line_rate / self.plan.most_senders
         return RateSettings(
             line=self.line_rate,
-            initial=min(max(self.line_rate / workers, default.initial), self.line_rate),
+            initial=max(fair, default.least),
+            fair=fair,
             least=min(max(self.line_rate / (2 * workers), default.least), self.line_rate),
             target_delay=max(round(bursts * SECOND), default.target_delay),
         )
 
-    @property
-    def meeting(self) -> Settings:
-        """The transport's at the start, when others may not be there yet."""
+    def meeting(self, node: int) -> Settings:
+        """Return the transport's of a node at the start, when others may not be there yet."""
         wait = round(self.connect_timeout * SECOND)
-        return replace(self.settings, patience=wait, overdue=wait)
+        return replace(self.settings_between(node, node), patience=wait, overdue=wait)
 
     # ---- as JSON
 
@@ -188,6 +216,7 @@ class Job:
         tolerance = self.tolerance
         plain["tolerance"] = {
             "push": tolerance.push,
+            "pull": tolerance.pull,
             "by_class": {str(class_): share for class_, share in tolerance.by_class.items()},
             "schedule": [list(pair) for pair in tolerance.schedule],
         }
@@ -249,6 +278,7 @@ class Job:
 def _tolerance(plain: dict[str, Any]) -> Tolerance:
     return Tolerance(
         push=float(plain.get("push", 0.0)),
+        pull=float(plain.get("pull", 0.0)),
         by_class={int(class_): float(share) for class_, share in plain.get("by_class", {}).items()},
         schedule=tuple((int(first), float(factor)) for first, factor in plain.get("schedule", ())),
     )

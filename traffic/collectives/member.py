@@ -48,12 +48,23 @@ class Channel(Protocol):
         """Return the time, ns."""
 
     def send(
-        self, node: int, values: Floats, ids: TensorId, *, tolerance: float, data_type: DataType, path: int
+        self,
+        node: int,
+        values: Floats,
+        ids: TensorId,
+        *,
+        tolerance: float,
+        data_type: DataType,
+        path: int,
+        blank: bool = False,
     ) -> Future[SendReport]:
         """Begin to send a message. Raises TransportError."""
 
     def receive(self, node: int, ids: TensorId, expected: Expectation) -> Future[ReceiveReport]:
         """Ask for a message. Raises TransportError."""
+
+    def at(self, due: int, function: Callable[[], None]) -> None:
+        """Have a function run at a time, ns."""
 
     def met(self, node: int) -> None:
         """Take note that a node is there: what is heard of it from now on has the job's patience."""
@@ -170,7 +181,7 @@ class Member:
         values: Floats = np.frombuffer(padded, np.float32)
         ids = NOTICES.ids(self.job.number, self.node, number, len(content))
         if number == HELLO:
-            return self.send(node, values, ids, NOTICES, 0.0, 0)
+            return self.send(node, values, ids, NOTICES, 0.0, 0, False)
         try:
             return self.channel.send(node, values, ids, tolerance=0.0, data_type=DataType.FLOAT32, path=0)
         except Cancelled:  # the endpoint is closed
@@ -278,6 +289,14 @@ class Member:
             log.exception("a collective failed")
             self.fail(f"{self.job.who(self.node)} failed: {error!r}")
 
+    def now(self) -> int:
+        """Return the time, ns."""
+        return self.channel.now()
+
+    def at(self, due: int, function: Callable[[], None]) -> None:
+        """Have a function run at a time, unless the job has failed by then."""
+        self.channel.at(due, lambda: None if self.error else self.guard(function))
+
     def finished(self, operation: Operation) -> None:
         """Take note that nothing more is to be done for a tensor."""
         if running := self._running.pop(_place(operation.name), None):
@@ -291,15 +310,22 @@ class Member:
             return self._spending.tolerance(name.round)
         return self.job.tolerated(name.layer, name.round)
 
+    def left_out(self, name: Name) -> float | None:
+        """Return the share of a sum that is left out of it for all ranks alike; None: nothing of it ever is."""
+        never = name.exact or not self.job.tolerance.pull
+        return None if never else self.job.left_out(name.layer, name.round)
+
     # ---- messages
 
     def send(
-        self, node: int, values: Floats, ids: TensorId, name: Name, tolerance: float, path: int
+        self, node: int, values: Floats, ids: TensorId, name: Name, tolerance: float, path: int, blank: bool
     ) -> Future[SendReport]:
         """Begin to send; a failure is the whole job's."""
         data_type = DataType.FLOAT32 if name.exact else self.job.wire
         try:
-            sending = self.channel.send(node, values, ids, tolerance=tolerance, data_type=data_type, path=path)
+            sending = self.channel.send(
+                node, values, ids, tolerance=tolerance, data_type=data_type, path=path, blank=blank
+            )
         except Cancelled as error:
             sending = Future()
             sending.set_exception(error)

@@ -21,12 +21,15 @@ from traffic.collectives.job import Job, Op
 from traffic.collectives.names import Name
 from traffic.collectives.plan import Plan, Send
 from traffic.packer import TensorId, decode, encode
-from traffic.transport.loss import ErrorFeedback, Fill, fill_lost
+from traffic.transport.loss import ErrorFeedback, Fill, fill_lost, least_important
 from traffic.transport.receiver import Expectation, ReceiveReport
 from traffic.transport.sender import SendReport
-from traffic.wire import DataType
+from traffic.wire import MTU, DataType
 
 Floats = NDArray[np.float32]
+
+FULL_FRAME = MTU + 14
+"""Bytes of an Ethernet frame that carries a full packet."""
 
 
 class Host(Protocol):
@@ -39,9 +42,9 @@ class Host(Protocol):
     """By source, tensor and number: what came in the last round."""
 
     def send(
-        self, node: int, values: Floats, ids: TensorId, name: Name, tolerance: float, path: int
+        self, node: int, values: Floats, ids: TensorId, name: Name, tolerance: float, path: int, blank: bool
     ) -> Future[SendReport]:
-        """Begin to send; the future is there at once."""
+        """Begin to send; the future is there at once. With `blank` packets of zeros are told and not sent."""
 
     def receive(self, node: int, ids: TensorId, name: Name, expected: Expectation) -> Future[ReceiveReport]:
         """Ask for a message."""
@@ -49,8 +52,17 @@ class Host(Protocol):
     def tolerance(self, name: Name) -> float:
         """Return the share that may be lost of values to be summed."""
 
+    def left_out(self, name: Name) -> float | None:
+        """Return the share that is left out of a sum; None: nothing of it ever is."""
+
     def guard(self, function: Callable[[], None]) -> None:
         """Run a function; what it raises ends the job."""
+
+    def now(self) -> int:
+        """Return the time, ns."""
+
+    def at(self, due: int, function: Callable[[], None]) -> None:
+        """Have a function run at a time."""
 
     def finished(self, operation: Operation) -> None:
         """Take note that nothing more is to be done."""
@@ -91,6 +103,11 @@ class Operation:
         """What became of the values to be summed that left this node."""
         self._weighted = host.job.op is Op.WEIGHTED_MEAN and not name.broadcast
         self._bounds = [(int(first), int(end)) for first, end in bounds]
+        self._begun, self._tick = host.now(), 0.0
+        self._alarms: set[Send] = set()
+        if plan.timed_for:
+            packets = -(-int(bounds[:, 1].max()) // host.job.per_packet)
+            self._tick = packets * FULL_FRAME / plan.timed_for / 1000  # ns of a picosecond of the plan
         part = plan.parts[host.node]
         held = [chunk for chunk, (first, end) in enumerate(self._bounds) if end > first]
         self._events = {chunk: deque(part.events.get(chunk, ())) for chunk in held}
@@ -159,7 +176,7 @@ class Operation:
                     self._take(event, report)
                 else:
                     link = self._links[event.destination]
-                    if link[0] is not event:
+                    if link[0] is not event or self._waits(event):
                         break
                     self._depart(event)
                     link.popleft()
@@ -171,6 +188,18 @@ class Operation:
                 self._close(chunk)
         if not self._events and self._open == 0:
             self._done()
+
+    def _waits(self, send: Send) -> bool:
+        """Whether a send's time has not come, where the plan has times: others use the same ports before it."""
+        if not self._tick:
+            return False
+        due = self._begun + int(send.start * self._tick)
+        if due <= self.host.now():
+            return False
+        if send not in self._alarms:
+            self._alarms.add(send)
+            self.host.at(due, lambda: self._advance(send.chunk))
+        return True
 
     def _take(self, send: Send, report: ReceiveReport) -> None:
         if not send.reduces:
@@ -209,13 +238,14 @@ class Operation:
         if not send.reduces:
             whole = self._whole(send.chunk)
             ids = name.ids(host.job.number, host.node, send.number, self.weight)
-            host.send(send.destination, whole, ids, name, 0.0, send.path)
+            host.send(send.destination, whole, ids, name, 0.0, send.path, host.left_out(name) is not None)
             return
         partial = self._partial[send.chunk]
         ids = name.ids(host.job.number, host.node, send.number, partial.weight)
         tolerance = host.tolerance(name)
         if not host.job.feeds_back or name.exact:
-            self.sent.append(host.send(send.destination, self._unscaled(partial), ids, name, tolerance, send.path))
+            values = self._unscaled(partial)
+            self.sent.append(host.send(send.destination, values, ids, name, tolerance, send.path, False))
             return
         owed_to = send.destination, name.tensor, send.number
         total = host.feedback.add(owed_to, self._scaled(partial))
@@ -224,7 +254,7 @@ class Operation:
         ):  # perhaps the user's, who may change it before the report is here
             total = total.copy()
         message = self._unscaled(Partial(total, partial.weight, self._weighted))
-        sending = host.send(send.destination, message, ids, name, tolerance, send.path)
+        sending = host.send(send.destination, message, ids, name, tolerance, send.path, False)
 
         def settle(future: Future[SendReport]) -> None:
             if not future.exception():
@@ -247,10 +277,24 @@ class Operation:
             values = self._unscaled(Partial(self._scaled(partial), partial.weight, self._weighted))
             if host.job.op is Op.MEAN:
                 values = values / np.float32(len(host.job.workers))
+            if (share := host.left_out(self.name)) is not None:
+                values = self._leave_out(chunk, values, share)
             if host.job.wire is not DataType.FLOAT32 and not self.name.exact:
                 values = decode(encode(values, host.job.wire), host.job.wire)
             self._final[chunk] = values
         return self._final[chunk]
+
+    def _leave_out(self, chunk: int, values: Floats, share: float) -> Floats:
+        """Return a sum without its least important packets, which are owed (DoubleSqueeze, arXiv 1905.05957)."""
+        host, owed = self.host, (self.host.node, self.name.tensor, chunk)
+        total = host.feedback.add(owed, values) if host.job.feeds_back else values
+        ranges = least_important(total, host.job.per_packet, share)
+        if host.job.feeds_back:
+            host.feedback.settle(owed, total, ranges)
+        kept = total.copy()
+        for first, end in ranges:
+            kept[first:end] = 0
+        return kept
 
     def _close(self, chunk: int) -> None:
         self._open -= 1

@@ -9,8 +9,8 @@ added to what its destination has of the chunk; any other is a final value, whic
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -59,6 +59,13 @@ class Plan:
     nodes: int
     chunks: int
     sends: tuple[Send, ...]
+    rates: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    """Bits/s from one node to another, and from a node to itself: to all others together. No sender goes beyond."""
+    reserved: bool = False
+    """Those rates are the senders' alone: nobody else uses their links, so there is no less to go down to."""
+    timed_for: float = 0.0
+    """Bytes of the tensor, packet headers counted, for which times are picoseconds that sends wait for; 0: they order
+    sends, and that is all."""
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -81,6 +88,14 @@ class Plan:
             )
             for of_node, to in zip(events, links, strict=True)
         )
+
+    @cached_property
+    def most_senders(self) -> int:
+        """How many nodes send to the one that most send to, or are sent to by the one that sends to most."""
+        pairs = {(send.source, send.destination) for send in self.sends}
+        to = Counter(destination for _, destination in pairs)
+        of = Counter(source for source, _ in pairs)
+        return max([*to.values(), *of.values(), 1])
 
     def cut(self, size: int, per_packet: int, turn: int) -> NDArray[np.int64]:
         """Return where chunks begin and end in a tensor of `size` values, shape (chunks, 2).
@@ -200,7 +215,16 @@ def from_file(file: Path, workers: int) -> Plan:
     sends = [(start, end, chunk, *pair, reduces, path) for start, end, chunk, pair, reduces, path in columns]
     if any(path > MOST_PATH for *_, path in sends):
         raise UsageError(f"names paths beyond {MOST_PATH}", file=file)
-    return _plan(file.name, workers, workers, demand.chunks, sends)
+    network = schedule.network
+    rates: defaultdict[tuple[int, int], float] = defaultdict(float)
+    for link in sorted(set(schedule.link.tolist())):  # all ways from one to the other together
+        way = rank[int(network.source[link])], rank[int(network.destination[link])]
+        rates[way] += 8 * float(network.bandwidth[link])
+    for npu in set(schedule.source.tolist()):
+        rates[rank[npu], rank[npu]] = 8 * network.out_rate(npu)
+    plan = _plan(file.name, workers, workers, demand.chunks, sends)
+    alone = network.ports is None
+    return replace(plan, rates=dict(rates), reserved=alone, timed_for=0.0 if alone else demand.size)
 
 
 def plan_of(collective: str, workers: int, servers: int) -> Plan:

@@ -58,6 +58,10 @@ class Server:
             name = self.job.who(self._member.node)
             self._channel.post(lambda: self._member.fail(f"{name} was stopped"))
 
+    def abandon(self, reason: str) -> None:
+        """End serving and tell nobody: the ranks know, or are beyond hearing."""
+        self._channel.post(lambda: self._member.fail(reason, tell=False))
+
     def close(self) -> None:
         """End the server."""
         self._channel.leave(self._member)

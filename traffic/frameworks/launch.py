@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import math
 import os
 import signal
 import socket
@@ -28,6 +29,7 @@ from topologies import processes, state
 from topologies.errors import FailureError, GradlaneError, UsageError
 from traffic.collectives.job import Job
 from traffic.frameworks.joining import JOB_VARIABLE, RANK_VARIABLE
+from traffic.hosts import site_of
 from traffic.transport import core
 from traffic.transport.tolerance import Tolerance
 
@@ -37,16 +39,19 @@ POLL_SECONDS = 0.05
 GRACE_SECONDS = 5.0
 IMPORT_SECONDS = 180.0
 """How long all may take to come: a framework's import takes long on a busy machine."""
+LOOPBACK_RATE = 10e9
+"""Bit/s, where no link says less."""
 FIRST_SERVER = 100
 """On loopback workers have addresses from 1 up, servers from 101 up."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a process runs: its address, and the command that enters its host."""
+    """Where a process runs: its address, the command that enters its host, and the rate of its link in bit/s."""
 
     address: str
     enter: tuple[str, ...] = ()
+    line_rate: float = math.inf
 
 
 def places_of(wanted: str, network: str, first: int = 0) -> list[Place]:
@@ -59,13 +64,11 @@ def places_of(wanted: str, network: str, first: int = 0) -> list[Place]:
             raise UsageError(f"at most {FIRST_SERVER} processes run on loopback, not {wanted}")
         return [Place(f"{network}.{first + number + 1}") for number in range(int(wanted))]
     running = state.load()
-    known = {host.name: host for host in running.fabric.hosts}
+    known = [host.name for host in running.fabric.hosts]
     if unknown := [name for name in wanted.split(",") if name not in known]:
         raise UsageError(f"fabric {running.fabric.name} has no host {unknown[0]!r}")
-    return [
-        Place(str(known[name].ipv4), ("mnexec", "-a", str(running.hosts[name].process.pid)))
-        for name in wanted.split(",")
-    ]
+    sites = [site_of(running, name) for name in wanted.split(",")]
+    return [Place(site.station.ipv4, site.enter, site.line_rate) for site in sites]
 
 
 class Launch:
@@ -183,6 +186,7 @@ def main(arguments: list[str] | None = None) -> int:
             tolerance=tolerance,
             patience=options.patience,
             connect_timeout=IMPORT_SECONDS,
+            line_rate=min(LOOPBACK_RATE, *(place.line_rate for place in (*workers, *servers))),
         )
         if not Path(options.script).is_file():
             raise UsageError(f"there is no script {options.script}")

@@ -43,6 +43,10 @@ class Checkpoint:
     """A replica of its own, of an algorithm that has them."""
     sums: int = 0
     """How many sums are over."""
+    rate: float = 0.0
+    """Samples per second of the best micro-batch of the worker's latest phase."""
+    flight: float = 0.0
+    """Seconds that it expects a sum to take."""
 
 
 def save(checkpoint: Checkpoint, path: Path) -> None:
@@ -54,7 +58,10 @@ def save(checkpoint: Checkpoint, path: Path) -> None:
             arrays[f"{name}_counts"] = np.array([state.updates, state.samples])
             if state.velocity is not None:
                 arrays[f"{name}_velocity"] = state.velocity
-    figures = np.array([FORMAT, checkpoint.taken, checkpoint.time, checkpoint.speed, checkpoint.sums])
+    figures = np.array(
+        [FORMAT, checkpoint.taken, checkpoint.time, checkpoint.speed, checkpoint.sums, checkpoint.rate,
+         checkpoint.flight]
+    )  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.part")
     with partial.open("wb") as file:
@@ -69,7 +76,7 @@ def load(path: Path) -> Checkpoint:
     try:
         with np.load(path) as file:
             found = {name: file[name] for name in file.files}
-        version, taken, time, speed, sums = found["figures"].tolist()
+        version, taken, time, speed, sums, rate, flight = found["figures"].tolist()
         if version != FORMAT:
             raise UsageError(f"is a checkpoint of format {version:g}; this version reads {FORMAT}", file=path)
         state = _state(found, "state")
@@ -84,6 +91,8 @@ def load(path: Path) -> Checkpoint:
             tuple(found["speeds"].tolist()),
             _state(found, "local"),
             round(sums),
+            rate,
+            flight,
         )
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror or error}", file=path) from None

@@ -47,9 +47,11 @@ class Start:
 class Accumulate:
     """Compute micro-batches of `micro` samples until `until` is done and `least` samples are there. Answer: Pending.
 
-    At least one, unless it takes `grace` times as long as the flight did beyond the flight's end: then what is there
-    by then, be it nothing, is the answer, and that micro-batch is discarded when it is done. With `ahead` the gradients
-    are taken where the replica would be if that share were all of the sum in flight.
+    With `fitted` they are of at most `micro`, and sized so that the last one ends when the flight probably does
+    (traffic/training/fitting.py). At least one, unless it takes `grace` times as long as the flight did beyond the
+    flight's end: then what is there by then, be it nothing, is the answer, and that micro-batch is discarded when it is
+    done. With `ahead` the gradients are taken `trust` of the way to where the replica would be if that share were all
+    of the sum in flight.
     """
 
     micro: int
@@ -57,6 +59,8 @@ class Accumulate:
     least: float = 0
     grace: float = float("inf")
     ahead: Pending | None = None
+    trust: float = 1.0
+    fitted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,8 @@ class Worker:
     state: State
     carried: Pending
     """Gradients computed and not yet in a sum: the part of a checkpoint that belongs to this worker."""
+    gathered: Pending | None = None
+    """Gradients computed while `carried` is in a sum under way: what is left to go on from should that sum fail."""
     local: State | None = None
     """A replica of its own, where the algorithm lets workers drift apart."""
     speeds: tuple[float, ...] = ()

@@ -8,20 +8,26 @@ import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from topologies.errors import UsageError
 from traffic.collectives.names import EXACT
+from traffic.training.checkpoint import Checkpoint
 from traffic.training.effects import Accumulate, Algorithm, Compute, Effect, Offer, Own, Start, Wait, Worker
+from traffic.training.fitting import PART, fitted, smoothed
 from traffic.training.problem import Problem, Stream
 from traffic.training.rule import Rule, State
 from traffic.training.share import Floats, Share, Total
 
 SUMS, NOTES = 0, EXACT
 """Tensors of a round: the share, of which packets may be lost, and what goes with it, of which none may."""
+
+FIRST_ROUND = 1
+"""Of a group's training: in round 0 the workers agree on where to begin."""
 
 
 class Reduced(Protocol):
@@ -44,6 +50,8 @@ class Source(Protocol):
     """Where a worker's gradients come from."""
 
     values: int
+    taken: int
+    """Samples drawn until now; a resumed training sets it, where it can be set."""
 
     def initial(self) -> Floats:
         """Return the weights to start from, shape (values,)."""
@@ -58,6 +66,15 @@ class Sampler:
     def __init__(self, problem: Problem, seed: int) -> None:
         self._problem, self._stream = problem, Stream(problem.population, seed)
         self.values = problem.values
+
+    @property
+    def taken(self) -> int:
+        """Samples drawn until now."""
+        return self._stream.taken
+
+    @taken.setter
+    def taken(self, samples: int) -> None:
+        self._stream.taken = samples
 
     def initial(self) -> Floats:
         """Return the weights to start from."""
@@ -121,38 +138,37 @@ class RealTraining:
         problem: Problem | Source,
         algorithm: Algorithm,
         rule: Rule,
-        rank: int,
-        size: int,
-        reducer: Reducer,
+        rank: int = 0,
+        size: int = 1,
+        reducer: Reducer | None = None,
         *,
         seed: int = 0,
         seconds_per_sample: float = 0.0,
         state: State | None = None,
-        carried: Share | None = None,
-        first_round: int = 0,
         on_update: Callable[[RealTraining, Total], None] = lambda training, total: None,
     ) -> None:
-        """Set out from `state`, by default the problem's weights.
+        """Set out from `state`, by default the problem's weights; who else trains may also be told by `regroup`.
 
         The worker draws samples of its own: `seed` and rank decide. With `seconds_per_sample` computing takes at least
-        that long, as on a slower machine. `carried` are gradients in no sum yet, of an earlier life. `on_update` is
-        called after every sum.
+        that long, as on a slower machine. `on_update` is called after every sum, once it is applied.
         """
         self.reducer = reducer
         self._source = problem if isinstance(problem, Source) else Sampler(problem, seed * 65_537 + rank)
         self._values = self._source.values
         replica = state or State(self._source.initial())
-        self.worker = Worker(rank, size, rule, replica, carried or Share.nothing(self._values))
+        self.worker = Worker(rank, size, rule, replica, Share.nothing(self._values))
         self.algorithm = algorithm
         self.progress = Progress()
         self.seconds_per_sample = seconds_per_sample
         self.wants_end = False
         """Whether this worker asks all to end; they do so with the same sum."""
-        self.round = first_round
+        self.round = FIRST_ROUND
         self._on_update = on_update
-        self._speed = 0.0
+        self._speed = self._rate = self._expected = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="gradients")
         self._stuck: Future[Share] | None = None
+        self._settled = False
+        """Whether training has ended, and every gradient is in a sum."""
 
     def __enter__(self) -> RealTraining:
         return self
@@ -165,24 +181,64 @@ class RealTraining:
     def run(self, phases: float = inf) -> Progress:
         """Train for so many sums, the same number at every worker, or until one wants to end; then end cleanly.
 
-        Raises what the reducer raises; `worker.state` and `worker.carried` are then what to go on with.
+        Raises what the reducer raises; `regroup` is then the way to go on.
         """
         began = time.monotonic()
         work = self.algorithm.work(self.worker)
-        answer: Any = None
+        effect = next(work, None)
         try:
-            while True:
-                effect = work.send(answer)
+            while effect is not None:
                 answer = self._answer(effect)
-                if isinstance(effect, Wait):
+                summed = isinstance(effect, Wait)
+                if summed:
                     self.progress.phases += 1
-                    self.worker.ending = self.worker.ending or answer.ending or self.progress.phases >= phases
+                    self.worker.ending = self.worker.ending or self.progress.phases >= phases
+                try:
+                    effect = work.send(answer)
+                except StopIteration:
+                    effect = None
+                if summed:
                     self._on_update(self, answer)
-        except StopIteration:
+            self._settled = True
             return self.progress
         finally:
             work.close()
             self.progress.seconds += time.monotonic() - began
+
+    def regroup(self, reducer: Reducer, rank: int, size: int, newest: State) -> None:
+        """Go on with other workers after a sum that failed, from the state of whoever had applied the most sums.
+
+        Of this worker's gradients what is in no sum that counts goes into the next one. A sum that others have applied
+        and this worker has not heard of holds what it had sent.
+        """
+        worker = self.worker
+        heard = newest.updates == worker.state.updates
+        carried = Share.nothing(self._values)
+        for share, counts in ((worker.carried, heard and not self._settled), (worker.gathered, True)):
+            if isinstance(share, Share) and counts:
+                carried = carried + share
+        worker.carried, worker.gathered, worker.state = carried, None, newest
+        worker.rank, worker.size, worker.speeds = rank, size, ()
+        self.reducer, self.round = reducer, FIRST_ROUND
+
+    def checkpoint(self) -> Checkpoint:
+        """Return what this worker goes on from; for `on_update` to call."""
+        worker = self.worker
+        assert isinstance(worker.carried, Share)
+        return Checkpoint(
+            worker.state, worker.carried, self._source.taken, speed=self._speed, speeds=worker.speeds,
+            local=worker.local, sums=self.round, rate=self._rate, flight=self._expected,
+        )  # fmt: skip
+
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Go on from there, before `run`: the same rank, of as many workers. Raises UsageError for another model's."""
+        worker = self.worker
+        if checkpoint.state.weights.size != self._values:
+            raise UsageError(f"the checkpoint has {checkpoint.state.weights.size} weights, the model {self._values}")
+        worker.state, worker.carried, worker.local = checkpoint.state, checkpoint.carried, checkpoint.local
+        worker.speeds = checkpoint.speeds
+        self._source.taken = checkpoint.taken
+        self._speed, self._rate, self._expected = checkpoint.speed, checkpoint.rate, checkpoint.flight
 
     def _answer(self, effect: Effect) -> Any:
         match effect:
@@ -200,10 +256,12 @@ class RealTraining:
                 began = time.monotonic()
                 total = flight.total(self.worker.size)
                 self.progress.waited += time.monotonic() - began
+                self._expected = smoothed(self._expected, flight.ended - flight.began)
                 return total
         raise TypeError(f"the real clock does not know {effect}")
 
     def _start(self, share: Share) -> Flight:
+        assert self.reducer is not None, "nobody has told who trains"
         size = self.worker.size
         notes = np.zeros(size + 1, np.float32)
         notes[self.worker.rank], notes[size] = self._speed, self.wants_end
@@ -242,20 +300,39 @@ class RealTraining:
         began = time.monotonic()
         weights = self.worker.state.weights
         if isinstance(effect.ahead, Share):
-            weights = self.worker.rule.step(self.worker.state, Total(effect.ahead)).weights
-        share = Share.nothing(self._values)
+            weights = self.worker.rule.ahead(self.worker.state, effect.ahead, effect.trust)
+        share, best, idle = Share.nothing(self._values), 0.0, 0.0
         while not (flight.over and share.samples >= max(effect.least, 1)):
-            future = self._stuck or self._thread.submit(self._gradients, effect.micro, weights)
+            now = time.monotonic()
+            size = self._size(effect, flight, share.samples, best or self._rate, now)
+            if not size:
+                until = flight.began + (1 + PART) * self._expected
+                wait(flight.missing, timeout=max(0.0, until - now))
+                idle += time.monotonic() - now
+                continue
+            future = self._stuck or self._thread.submit(self._gradients, size, weights)
             if not _in_time(future, flight, effect.grace):
                 if future is not self._stuck:
-                    self.progress.discarded += effect.micro
+                    self.progress.discarded += size
                 self._stuck = future
                 break
             if future is self._stuck:  # gradients at weights long gone
                 self._stuck = None
             else:
-                share = share + future.result()
-        return self._count(share, time.monotonic() - began)
+                part = future.result()
+                share = share + part
+                best = max(best, part.samples / (time.monotonic() - now))
+        self._rate = best or self._rate
+        self.progress.waited += idle
+        return self._count(share, time.monotonic() - began - idle)
+
+    def _size(self, effect: Accumulate, flight: Flight, samples: float, rate: float, now: float) -> int:
+        """Return the samples of the next micro-batch; 0: none before the flight is over, or overdue."""
+        if not effect.fitted or self._stuck:
+            return effect.micro
+        if flight.over:
+            return max(1, min(effect.micro, ceil(effect.least - samples)))
+        return fitted(effect.micro, rate, self._expected, flight.began + self._expected - now)
 
 
 def _in_time(future: Future[Share], flight: Flight, grace: float) -> bool:

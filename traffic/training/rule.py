@@ -10,7 +10,7 @@ from math import sqrt
 
 import numpy as np
 
-from traffic.training.share import Floats, Total
+from traffic.training.share import Floats, Share, Total
 
 
 class Scaling(Enum):
@@ -61,6 +61,11 @@ class Rule:
         if self.scaling is Scaling.SQUARE_ROOT:
             return self.rate * sqrt(samples / self.reference)
         return self.rate
+
+    def ahead(self, state: State, share: Share, trust: float) -> Floats:
+        """Return the weights `trust` of the way to where they would be if a share were the whole sum."""
+        there = self.step(state, Total(share)).weights
+        return there if trust == 1 else state.weights + np.float32(trust) * (there - state.weights)
 
     def step(self, state: State, total: Total) -> State:
         """Return the replica after an update; one of no samples changes nothing but the count of updates."""

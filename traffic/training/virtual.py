@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import ceil, floor, inf
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
@@ -32,13 +32,14 @@ from traffic.training.effects import (
     Work,
     Worker,
 )
+from traffic.training.fitting import PART, fitted, smoothed
 from traffic.training.lossy import Loss, deliver
 from traffic.training.problem import Problem, Stream
 from traffic.training.rule import Rule, State
 from traffic.training.share import Floats, Share, Total, chunks_of
 
 ROUNDING = 1e-9
-"""Of samples: what floating-point clocks may be off by."""
+"""Seconds that floating-point clocks may be off by."""
 
 
 class WorkerLostError(FailureError):
@@ -55,6 +56,7 @@ class Batch:
     weights: Floats | None = None
     """Other weights to take them at."""
     ahead: Batch | None = None
+    trust: float = 1.0
     value: Share | None = None
 
 
@@ -99,6 +101,11 @@ class Runner:
     busy: float = 0.0
     """Until when it is stuck in a micro-batch that was given up."""
     speed: float = 0.0
+    """Samples per second, as it tells the others."""
+    rate: float = 0.0
+    """Of the best micro-batch of its latest phase: of small ones the call is the larger part."""
+    flight: float = 0.0
+    """Seconds that it expects a sum to take since it began it."""
     sums: int = 0
     blocked: Effect | None = None
     ended: bool = False
@@ -198,6 +205,8 @@ class VirtualTraining:
                 runner.worker.speeds,
                 runner.worker.local,
                 self._current.number,
+                runner.rate,
+                runner.flight,
             )
             for runner, share in zip(self.runners, carried, strict=True)
         ]
@@ -210,7 +219,7 @@ class VirtualTraining:
             worker.state, worker.local, worker.speeds = common, found.local, found.speeds
             worker.carried = Batch(found.carried.samples, common, value=found.carried)
             runner.time = runner.since = found.time
-            runner.speed = found.speed
+            runner.speed, runner.rate, runner.flight = found.speed, found.rate, found.flight
         self.stream.taken = self._taken = checkpoints[0].taken
         self._current = Sum(checkpoints[0].sums)
 
@@ -266,35 +275,50 @@ class VirtualTraining:
                 return flight
             case Accumulate(until=Sum(done=float())):
                 return self._accumulate(runner, effect)
-            case Wait(Sum(done=float(done), total=total)):
+            case Wait(Sum(done=float(done), total=total) as flight):
                 runner.waited += max(done - runner.time, 0.0)
+                runner.flight = smoothed(runner.flight, done - flight.begun[worker.rank])
                 runner.time = runner.since = max(runner.time, done)
                 return total
             case Accumulate() | Wait():
                 return None
         raise TypeError(f"the virtual clock does not know {effect}")
 
-    def _compute(self, runner: Runner, end: float, samples: float) -> None:
-        if end > runner.time and samples:
-            runner.speed = samples / (end - runner.time)
-        runner.computed += end - runner.time
+    def _compute(self, runner: Runner, end: float, samples: float, idle: float = 0.0) -> None:
+        seconds = end - runner.time - idle
+        if seconds > 0 and samples:
+            runner.speed = samples / seconds
+        runner.computed += seconds
+        runner.waited += idle
         runner.time = end
 
     def _accumulate(self, runner: Runner, effect: Accumulate) -> Batch:
-        flight, speed, unit = effect.until, runner.machine.speed, effect.micro + self._overhead
+        flight, speed = effect.until, runner.machine.speed
         assert isinstance(flight, Sum) and flight.done is not None
-        start = max(runner.time, runner.busy)
-        room = speed.done(flight.done) - speed.done(start)
-        batches = max(1, ceil(effect.least / effect.micro), ceil(room / unit - ROUNDING))
-        end = speed.finish(start, batches * unit)
+        expected = flight.begun[runner.worker.rank] + runner.flight
         deadline = flight.done + effect.grace * (flight.done - max(flight.begun.values()))
-        if end > deadline + ROUNDING:
-            batches = max(0, floor((speed.done(deadline) - speed.done(start)) / unit + ROUNDING))
-            runner.busy = speed.finish(start, (batches + 1) * unit)
-            end = deadline
-        self._compute(runner, end, batches * effect.micro)
+        time, samples, best, idle = max(runner.time, runner.busy), 0, 0.0, 0.0
+        while not samples or samples < effect.least or time < flight.done - ROUNDING:
+            size = effect.micro
+            if effect.fitted and time >= flight.done - ROUNDING:
+                size = max(1, min(size, ceil(effect.least) - samples))
+            elif effect.fitted:
+                size = fitted(size, best or runner.rate, runner.flight, expected - time)
+                if not size:
+                    until = min(flight.done, expected + PART * runner.flight)
+                    idle, time = idle + until - time, until
+                    continue
+            end = speed.finish(time, size + self._overhead)
+            if end > deadline + ROUNDING:
+                runner.busy = end if time < deadline else runner.busy
+                time = deadline
+                break
+            best = max(best, size / (end - time))
+            time, samples = end, samples + size
+        runner.rate = best or runner.rate
+        self._compute(runner, time, samples, idle)
         assert effect.ahead is None or isinstance(effect.ahead, Batch)
-        return Batch(batches * effect.micro, runner.worker.state, ahead=effect.ahead)
+        return Batch(samples, runner.worker.state, ahead=effect.ahead, trust=effect.trust)
 
     def _finish(self, flight: Sum) -> None:
         """End a sum that every worker has begun: its time, then its gradients."""
@@ -338,11 +362,10 @@ class VirtualTraining:
         alone = any(isinstance(runner.blocked, Accumulate) and runner.blocked.ahead for runner in there)
         if self._loss or alone or any(batch.ahead for batch in batches):
             shares = [self._value(runner, batch) for runner, batch in zip(there, batches, strict=True)]
-            mask = np.ones((len(shares), chunks_of(self.problem.values)), np.bool_)
-            if self._loss:
-                mask = self._loss.arrived(flight.number, len(self.runners), mask.shape[1])
-                mask = mask[[runner.worker.rank for runner in there]]
+            if self._loss is None:
+                return sum(shares[1:], shares[0])
             ranks = [runner.worker.rank for runner in there]
+            mask = self._loss.arrived(flight.number, len(self.runners), chunks_of(self.problem.values))[ranks]
             owed = None if self.owed is None else [self.owed[rank] for rank in ranks]
             total, late = deliver(shares, mask, owed)
             for rank, share in zip(ranks, late, strict=False):
@@ -372,7 +395,8 @@ class VirtualTraining:
                 return batch.value
             weights = batch.state.weights if batch.weights is None else batch.weights
             if batch.ahead is not None:
-                weights = runner.worker.rule.step(batch.state, Total(self._value(runner, batch.ahead))).weights
+                rule, share = runner.worker.rule, self._value(runner, batch.ahead)
+                weights = rule.ahead(batch.state, share, batch.trust)
             taken = self.stream.take(round(batch.samples))
             batch.value = Share.of(self.problem.gradient_sum(weights, taken), batch.samples)
             batch.ahead = None

@@ -9,7 +9,7 @@ has a key. The header names the data message that it is about; its `sequence` co
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -80,10 +80,12 @@ class Opening:
     """What the sender measured with data, 0: nothing yet."""
     per_packet: int
     priority: int = 0
+    blank: NDArray[np.bool_] | None = None
+    """The first packets, at most `MAP_PACKETS`: which of them are zero and will not be sent."""
 
     def pack(self) -> bytes:
         """Return the body's bytes."""
-        return _OPENING.pack(
+        head = _OPENING.pack(
             self.values,
             self.protected,
             self.allowed,
@@ -95,11 +97,20 @@ class Opening:
             self.priority,
             0,
         )
+        if self.blank is None:
+            return head
+        return head + np.packbits(self.blank[:MAP_PACKETS], bitorder="little").tobytes()
 
     @staticmethod
     def parse(body: bytes) -> Opening:
         """Read the body; raises Malformed."""
-        opening = Opening(*_unpack(_OPENING, body)[:-1])
+        opening = Opening(*_unpack(_OPENING, body[: _OPENING.size])[:-1])
+        if bitmap := body[_OPENING.size :]:
+            told = min(-(-opening.values // max(opening.per_packet, 1)), MAP_PACKETS)
+            if len(bitmap) != -(-told // 8):
+                raise Malformed("a map of zero packets of another size")
+            bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=told, bitorder="little")
+            opening = replace(opening, blank=bits.astype(np.bool_))
         if not opening.values or not opening.per_packet or opening.allowed > opening.values:
             raise Malformed("an opening without values, or with more to lose than it has")
         if opening.protected > -(-opening.values // opening.per_packet):

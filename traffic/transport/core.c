@@ -249,12 +249,29 @@ int core_accept(struct core *core, const uint8_t *frame, uint32_t length, uint8_
     return TAKEN;
 }
 
+void inbound_blank(struct inbound *message, const uint8_t *blank, uint32_t blank_packets)
+{
+    if (message->closed)
+        return;
+    for (uint32_t index = 0; index < blank_packets && index < message->packets; index++) {
+        if (!(blank[index >> 3] >> (index & 7) & 1) || bit(message->arrived, index))
+            continue;
+        uint32_t first = index * message->per_packet, left = message->value_count - first;
+        uint32_t count = left < message->per_packet ? left : message->per_packet;
+        memset(message->values + (uint64_t)first * message->value_bytes, 0, (size_t)count * message->value_bytes);
+        set_bit(message->arrived, index);
+        message->arrived_packets++;
+        message->arrived_values += count;
+    }
+}
+
 /* ---- departure ---- */
 
 uint32_t outbound_next(struct outbound *message, struct pacer *pacer, uint64_t now, uint32_t *indices)
 {
     uint32_t burst = pacer->burst < MAX_BURST ? pacer->burst : MAX_BURST, count = 0;
-    double bits = 0, quantum_bits = pacer->rate * pacer->quantum_ns / 1e9;
+    double bits = 0, ahead = pacer->ahead * pacer->rate;
+    double quantum_bits = (ahead < pacer->line_rate ? ahead : pacer->line_rate) * pacer->quantum_ns / 1e9;
     while (count < burst) {
         int again = message->again_next < message->again_count;
         if (!again && message->fresh_next == message->fresh_count)

@@ -56,6 +56,9 @@ int core_remove(struct core *core, struct inbound *message);
 void core_quiet(struct core *core);
 /* `ecn` is the IP header's; TAKEN and IGNORED are counted, CONTROL and UNKNOWN (data of no known message) are not. */
 int core_accept(struct core *core, const uint8_t *frame, uint32_t length, uint8_t ecn, uint64_t source, uint64_t now);
+/* Take packets as arrived, with values of zero: their sender said that they hold nothing else. Bit i of `blank`, least
+ * significant first, is packet i; `blank_packets` bits, no more than the message has. */
+void inbound_blank(struct inbound *message, const uint8_t *blank, uint32_t blank_packets);
 
 /* A message that leaves. Retransmissions are sent before what was not sent yet. */
 struct outbound {
@@ -77,7 +80,8 @@ struct pacer {
     double catch_up_ns;          /* when it may leave at the rate of catching up */
     uint32_t overhead;           /* bytes of a frame before the gradient header */
     uint32_t burst;              /* packets at once, at most 16 */
-    double quantum_ns;           /* a burst takes no longer than this at `rate`, but for its first packet */
+    double quantum_ns;           /* a burst takes no longer than this at `line_rate`, but for its first packet */
+    uint32_t ahead;              /* nor longer than so many quanta at `rate` */
 };
 
 /* Choose, number and stamp the next burst of a message; returns how many indices were written (at most 16), and moves
@@ -116,6 +120,8 @@ struct rows {
 struct reception {
     uint8_t *buffers;            /* messages * 65536 bytes */
     uint32_t messages;           /* at most 64 */
+    uint64_t look_ns;            /* between two looks while packets come: to wake for each would cost more than it */
+    uint64_t gather_ns;          /* how long to take packets of known messages before Python hears of them */
     uint64_t truncated;          /* datagrams longer than a buffer or with cut control data */
 };
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from traffic import native
 from traffic.packer import TensorId, describe, encode, spread_order
-from traffic.transport.control import KEY
+from traffic.transport.control import KEY, MAP_PACKETS
 from traffic.wire import GRADIENT_BYTES, HEADER, VALUE_BYTES, DataType, GradientFlag
 
 FOLDER = Path(__file__).parent
@@ -95,6 +95,12 @@ class InboundMessage:
         """Which packets are known to have lost their values, and were not asked for since."""
         return _bits(self._lost, self.struct.packets)
 
+    def blank(self, packets: NDArray[np.bool_]) -> None:
+        """Take these packets, of which the sender said that they are zero, as arrived; shape (at most all,)."""
+        bits = np.packbits(packets, bitorder="little")
+        ffi, library = load()
+        library.inbound_blank(self.struct, ffi.from_buffer("uint8_t[]", bits), len(packets))
+
     def close(self) -> None:
         """Write no values any more: they are the user's."""
         self.struct.closed = 1
@@ -125,8 +131,12 @@ class OutboundMessage:
         protected_share: float,
         held_share: float = 0.0,
         path: int = 0,
+        blank: bool = False,
     ) -> None:
-        """Describe all packets; the `held_share` of least importance are sent only if they are asked for."""
+        """Describe all packets; the `held_share` of least importance are sent only if they are asked for.
+
+        With `blank` packets of nothing but zeros are never sent: the receiver is told which they are.
+        """
         ffi, _ = load()
         flat = np.ascontiguousarray(values, np.float32).reshape(-1)
         if not 0 < flat.size < 1 << 32:
@@ -138,16 +148,20 @@ class OutboundMessage:
         describe(header, flat, ids, per_packet=per_packet, data_type=data_type)
         self.importance: NDArray[np.uint8] = header["importance"].copy()
         header["path"] = path
+        self.blank = _blank(flat, per_packet) if blank else np.zeros(packets, np.bool_)
+        """Packets that are told and not sent, shape (packets,)."""
         most = round(protected_share * packets)
         if most:
             header["flags"][np.argsort(self.importance, kind="stable")[-most:]] |= GradientFlag.PROTECTED
-        self.protected: NDArray[np.bool_] = (header["flags"] & GradientFlag.PROTECTED).astype(np.bool_)
+        self.protected: NDArray[np.bool_] = (header["flags"] & GradientFlag.PROTECTED).astype(np.bool_) & ~self.blank
         self._values = encode(flat, data_type)
         order = spread_order(self.importance)
         held = np.zeros(packets, np.bool_)
         held[np.argsort(self.importance, kind="stable")[: int(held_share * packets)]] = True
-        held &= ~self.protected
-        self._fresh = order[~held[order]].astype(np.uint32)
+        held &= ~self.protected & ~self.blank
+        self.held: NDArray[np.bool_] = held
+        """Packets that are sent only if they are asked for, shape (packets,)."""
+        self._fresh = order[~(held | self.blank)[order]].astype(np.uint32)
         self._again = np.zeros(0, np.uint32)
         self.key = self._headers[0, KEY].tobytes()
 
@@ -201,6 +215,19 @@ class OutboundMessage:
         """Return when the packet of this sequence left, None if that is not known (any more)."""
         sent = self.struct.sent
         return int(self.struct.sent_ns[sequence % SENT_RING]) if sent - SENT_RING <= sequence < sent else None
+
+
+def _blank(flat: NDArray[np.float32], per_packet: int) -> NDArray[np.bool_]:
+    """Return which packets hold nothing but positive zeros, those that a START has no room to name left out."""
+    packets = -(-flat.size // per_packet)
+    whole = flat.size // per_packet
+    bits = flat.view(np.uint32)
+    blank = np.zeros(packets, np.bool_)
+    blank[:whole] = ~bits[: whole * per_packet].reshape(whole, per_packet).any(axis=1)
+    if whole < packets:
+        blank[whole] = not bits[whole * per_packet :].any()
+    blank[MAP_PACKETS:] = False
+    return blank
 
 
 class Core:

@@ -29,8 +29,6 @@
 #define MAX_MESSAGES 64
 #define BUFFER_BYTES 65536
 #define CONTROL_BYTES 128
-#define LOOK_NS 500000          /* between two looks while packets come: to wake for each would cost more than it */
-#define GATHER_NS 2000000       /* how long to take packets of known messages before Python hears of them */
 #define LINE_SLACK_NS 2e6
 #define COALESCE_NS 100000      /* what a sender that waits waits longer, to send several bursts at once */
 #define COALESCED_RATE 2e9      /* if a burst takes less than that */
@@ -315,7 +313,7 @@ int datagrams_run(int fd, int wake_fd, struct core *core, struct reception *rece
     uint64_t now = datagrams_now(), looked = 0, news = 0;
     int flowing = 0;
     for (;;) {
-        if (now >= looked + LOOK_NS) {
+        if (now >= looked + reception->look_ns) {
             int32_t taken = take(fd, core, reception, rows);
             if (taken < 0)
                 return taken;
@@ -326,10 +324,10 @@ int datagrams_run(int fd, int wake_fd, struct core *core, struct reception *rece
             if (core->touched_count && !news)
                 news = now;
         }
-        if (now >= until || (news && now >= news + GATHER_NS))
+        if (now >= until || (news && now >= news + reception->gather_ns))
             return 0;
         struct turn *first = first_due(turns, count);
-        uint64_t next = news && news + GATHER_NS < until ? news + GATHER_NS : until;
+        uint64_t next = news && news + reception->gather_ns < until ? news + reception->gather_ns : until;
         if (first) {
             uint64_t due = (uint64_t)(first->pacer->due_ns > line->free_ns ? first->pacer->due_ns : line->free_ns);
             if (due <= now) {
@@ -346,8 +344,8 @@ int datagrams_run(int fd, int wake_fd, struct core *core, struct reception *rece
             due += first->pacer->rate > COALESCED_RATE ? COALESCE_NS : 0;
             next = due < next ? due : next;
         }
-        if (flowing && looked + LOOK_NS < next)
-            next = looked + LOOK_NS;
+        if (flowing && looked + reception->look_ns < next)
+            next = looked + reception->look_ns;
         int woken = wait_until(flowing ? -1 : fd, wake_fd, now, next);
         if (woken < 0 || woken == 1)
             return woken < 0 ? woken : 0;

@@ -93,6 +93,8 @@ class Peer:
     """Patience with packets that were overtaken, times what was measured; doubles when it proves too short."""
     deadline: int | None = None
     sending: dict[bytes, Sending] = field(default_factory=dict)
+    waiting: dict[bytes, Sending] = field(default_factory=dict)
+    """Of them, those that have packets to send."""
     receiving: dict[bytes, Receiving] = field(default_factory=dict)
     complete: OrderedDict[bytes, Receiving] = field(default_factory=OrderedDict)
     """Messages that have arrived: they linger, and those that nobody here asked for yet stay until somebody does."""
@@ -155,9 +157,19 @@ class Peer:
         message = Control(kind, key, data_type, weight, self._counter, endpoint.session, known, answers, body).pack()
         endpoint.outgoing.append((self, endpoint.seal.close(message)))
 
+    def feedback_timeout(self, attempt: int = 0) -> int:
+        """Return how long to wait for word of packets that flow: a round trip, and until the peer is to give word.
+
+        It gives word when a packet comes, and not more often than its interval says (Receiving does the same sum).
+        """
+        least, most = self.settings.feedback
+        interval = min(max(self.data_trip.smoothed // 2, least), most)
+        gap = self.rate.packet_time
+        return self.data_trip.timeout(attempt) + interval + 2 * gap
+
     def hush(self, now: int) -> None:
         """Slow down if nothing was heard for a timeout."""
-        timeout = max(self.data_trip.timeout(), self.control_trip.timeout())
+        timeout = max(self.feedback_timeout(), self.control_trip.timeout())
         if now - max(self._heard, self._hushed) >= timeout:
             self._hushed = now
             self.rate.silence()
@@ -180,6 +192,7 @@ class Peer:
     def forget_sending(self, message: Sending) -> None:
         """Drop a message that is done with."""
         self.sending.pop(message.key, None)
+        self.waiting.pop(message.key, None)
         self._watch()
 
     def completed(self, message: Receiving) -> None:
@@ -375,6 +388,7 @@ class Endpoint:
         pacer = load()[0].new("struct pacer *")
         pacer.rate, pacer.line_rate = rate.rate, settings.rate.line
         pacer.overhead, pacer.burst, pacer.quantum_ns = settings.frame_overhead, settings.burst, settings.quantum
+        pacer.ahead = settings.ahead
         peer = Peer(self, address, source, settings, rate, pacer)
         self.peers[source] = peer
         return peer
@@ -390,13 +404,15 @@ class Endpoint:
         priority: int | None = None,
         data_type: DataType = DataType.FLOAT32,
         path: int = 0,
+        blank: bool = False,
     ) -> Sending:
         """Begin to send a message; `values` must not change until its result is there.
 
         `tolerance` is the share of values that may be missing: the least important are sent only if others get lost,
         and of a message that may miss nothing the fabric may drop nothing. Of the messages to a peer, those of the
         highest `priority` go first (0..7, unless told by layer: front layers first). `path` pins it to a member of the
-        fabric's path groups, 0 to none. Raises ValueError if a message of this name is on its way to the peer.
+        fabric's path groups, 0 to none. With `blank`, packets of nothing but zeros are told, in START and FINISH, not
+        sent. Raises ValueError if a message of this name is on its way to the peer.
         """
         if self.closed:
             raise Cancelled("the endpoint is closed")
@@ -411,13 +427,14 @@ class Endpoint:
             data_type=data_type,
             first_sequence=self._random.randrange(1 << 32),
             protected_share=peer.settings.protected_share if tolerance else 1.0,
-            held_share=max(tolerance - peer.settings.spare_share, 0.0),
+            held_share=max(tolerance - min(peer.settings.spare_share, (1 - tolerance) / 2), 0.0),
             path=path,
+            blank=blank,
         )
         allowed = int(tolerance * message.value_count)
         chosen = priority_of(ids.layer) if priority is None else priority
         sending = Sending(peer, ids, message, data_type, allowed, chosen, now)
-        peer.sending[message.key] = sending
+        peer.sending[message.key] = peer.waiting[message.key] = sending
         peer.watch(now)
         sending.start(now)
         return sending
@@ -461,12 +478,12 @@ class Endpoint:
 
     # ---- the driver
 
-    def take(self, frame: bytes, source: int, verdict: Verdict, now: int, arrived: int | None = None) -> None:
+    def take(self, frame: bytes, source: int, verdict: int, now: int, arrived: int | None = None) -> None:
         """Take a packet that the core did not; `arrived` is when the host got it, if that was before `now`."""
         peer = self.peers.get(source)
         if peer is None:
             self.counts.foreign += 1
-        elif verdict is Verdict.UNKNOWN:
+        elif verdict == Verdict.UNKNOWN:
             peer.take_early(frame)
         elif (message := self.seal.open(frame)) is None:
             self.counts.forged += 1
@@ -509,7 +526,9 @@ class Endpoint:
         """Return what may be sent: of every peer the message of the highest priority, the eldest among equals."""
         chosen = []
         for peer in self.peers.values():
-            ready = [message for message in peer.sending.values() if not message.paused and message.message.has_packets]
+            if not peer.waiting:
+                continue
+            ready = [message for message in peer.waiting.values() if not message.paused]
             if ready:
                 chosen.append(max(ready, key=lambda message: message.priority))
         return chosen

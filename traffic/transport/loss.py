@@ -10,6 +10,9 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from traffic.packer import PROTECTED_BELOW, mean_magnitudes
+from traffic.transport.ranges import value_ranges
+
 FEEDBACK_ABOVE = 0.1
 """Tolerance above which error feedback is on unless told otherwise."""
 
@@ -45,6 +48,18 @@ def fill_lost(
     lost = int((missing[:, 1] - missing[:, 0]).sum())
     if fill is Fill.RESCALED and lost < values.size:
         values *= np.float32(values.size / (values.size - lost))
+
+
+def least_important(values: NDArray[np.float32], per_packet: int, share: float) -> NDArray[np.int64]:
+    """Return the ranges of the `share` of a flat tensor's packets with the least mean |g|, shape (ranges, 2).
+
+    None of fewer than 8 packets: a rank among so few says nothing.
+    """
+    magnitudes = mean_magnitudes(values, per_packet)
+    chosen = np.zeros(len(magnitudes), np.bool_)
+    if len(magnitudes) >= PROTECTED_BELOW:
+        chosen[np.argsort(magnitudes, kind="stable")[: int(share * len(magnitudes))]] = True
+    return value_ranges(chosen, per_packet, values.size)
 
 
 class ErrorFeedback:

@@ -11,6 +11,7 @@ hyperactive increase, SIGCOMM 2015), but never far beyond what comes out of the 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from traffic.transport.timing import MILLISECOND, SECOND
@@ -25,6 +26,8 @@ FADING = 0.75
 """What is left a round trip later of what came through: it still counts after a moment in which the host was busy."""
 CALM_ROUNDS = 5
 CALM_FACTOR = 1.25
+BEYOND_FAIR = 1 / 8
+"""Of a packet a round trip: how a rate grows that takes what others do not use."""
 FRAME_BITS = 1514 * 8
 
 
@@ -38,6 +41,8 @@ class RateSettings:
     """Before anything was heard: 16 packets in 10 ms."""
     least: float = 1e6
     """A packet in 12 ms: low enough for 100 senders to share 100 Mbit/s, high enough to climb from soon."""
+    fair: float = math.inf
+    """What is left for a peer where everybody sends: up to it the rate grows fast, beyond it slowly."""
     target_delay: int = 3 * MILLISECOND
     """Queueing that is no congestion."""
 
@@ -61,6 +66,11 @@ class RateControl:
         self._through = 0.0
         """What came through, bits per second, as of the last round trips."""
         self._adjusted = False
+
+    @property
+    def packet_time(self) -> int:
+        """Nanoseconds from a packet to the next."""
+        return int(FRAME_BITS * SECOND / self.rate)
 
     def sent(self, frame_bytes: int) -> None:
         """Count what was sent: a rate that is not used does not grow."""
@@ -111,7 +121,10 @@ class RateControl:
             grown = self.rate * factor
             if self._delivered:
                 grown = min(grown, factor * self._delivered)
-            self.rate = max(self.rate + FRAME_BITS * SECOND / max(round_trip, MILLISECOND), grown)
+            step = FRAME_BITS * SECOND / max(round_trip, MILLISECOND)
+            quick = max(self.rate + step, grown)
+            slow = self.rate + BEYOND_FAIR * step
+            self.rate = quick if quick <= settings.fair else max(settings.fair, slow)
         self.rate = min(max(self.rate, settings.least), settings.line)
 
     def silence(self) -> None:

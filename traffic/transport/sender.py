@@ -90,7 +90,9 @@ class Sending:
         self.paused = peer.must_be_known
         """Send no data: the peer has no room, or has not proved yet that it is there."""
         self._data_type, self._allowed = data_type, allowed
-        self._held = int(message.counts[~message.unsent].sum())
+        self._held = int(message.counts[message.held].sum())
+        """Values held back, of those that are not told to be zero."""
+        self._told = int(message.counts[message.blank].sum())
         self._protected = int(np.count_nonzero(message.protected))
         self._begin = now
         self._attempt = 0
@@ -103,6 +105,8 @@ class Sending:
         """Say what is to come."""
         self._say(GradientType.START, self._opening().pack(), now)
         self._arm(now)
+        if not self.message.has_packets:  # all of it is told
+            self.transmitted(now)
 
     def transmitted(self, now: int) -> None:
         """Take note that the driver has sent packets of this message, perhaps the last."""
@@ -110,7 +114,10 @@ class Sending:
         self._counted_bytes = self.message.struct.sent_bytes
         packets = -(-frames // (GRADIENT_BYTES + self.message.struct.payload_bytes))
         self.peer.rate.sent(frames + packets * self.peer.settings.frame_overhead)
-        if self.state in (State.OPENING, State.FLOWING) and not self.message.has_packets:
+        if self.message.has_packets:
+            return
+        self.peer.waiting.pop(self.key, None)
+        if self.state in (State.OPENING, State.FLOWING):
             self.state, self._attempt = State.PROBING, 0
             self._probe(now)
 
@@ -130,6 +137,7 @@ class Sending:
             variation_us=min(trip.variation // 1000, 0xFFFFFFFF),
             per_packet=self.message.per_packet,
             priority=self.priority,
+            blank=self.message.blank if self._told else None,
         )
 
     def _say(self, kind: GradientType, body: bytes, now: int, answers: int = 0) -> None:
@@ -204,7 +212,7 @@ class Sending:
             round_trip = max(now - sent_at - held, 1)
             peer.data_trip.sample(round_trip)
             delay = peer.queueing(max(peer.arrived - sent_at - held, 1))
-        tolerated = max(self._allowed - self._held, 0) / (self.message.value_count - self._held)
+        tolerated = max(self._allowed - self._held, 0) / (self.message.value_count - self._told - self._held)
         overdue = max(min(feedback.highest - feedback.seen, last.highest - last.seen), 0)
         lost = max(overdue - self._overdue, 0) + max(feedback.trimmed - last.trimmed, 0) - tolerated * advance
         self._overdue = overdue
@@ -228,6 +236,7 @@ class Sending:
         chosen = self._choose(asked)
         if len(chosen):
             self.message.send_again(chosen)
+            self.peer.waiting[self.key] = self
         self.paused = False
         self.state, self._attempt = State.FLOWING, 0
         self._arm(now)
@@ -238,6 +247,7 @@ class Sending:
         """Return the packets to send again: all protected ones, then the most important until the need is met."""
         wanted = np.zeros(self.message.packets, np.bool_)
         wanted[asked.first : asked.first + len(asked.missing)] = asked.missing
+        wanted &= ~self.message.blank
         waiting = wanted & self.message.unsent
         counts = self.message.counts
         need = asked.need - int(counts[waiting].sum())
@@ -251,6 +261,7 @@ class Sending:
     def _stopped(self, stop: Stop, control: Control, now: int) -> None:
         self._flow(stop.feedback, now)
         self.message.stop()
+        self.peer.waiting.pop(self.key, None)
         self._stop, self.state, self._attempt = stop, State.CLOSING, 0
         self._close(control, now)
 
@@ -291,9 +302,8 @@ class Sending:
     # ---- time
 
     def _arm(self, now: int) -> None:
-        waits = self.state is not State.FLOWING or self.paused
-        trip = self.peer.control_trip if waits else self.peer.data_trip
-        timeout = trip.timeout(self._attempt)
+        flows = self.state is State.FLOWING and not self.paused
+        timeout = self.peer.feedback_timeout(self._attempt) if flows else self.peer.control_trip.timeout(self._attempt)
         if self.state is State.PROBING:  # the answer may wait for data that the fabric still holds
             timeout = max(timeout, self.peer.data_trip.timeout(self._attempt))
         self.deadline = min(now + timeout, self._begin + self.peer.settings.overdue)

@@ -25,7 +25,9 @@ class Settings:
     linger: int = 2 * SECOND
     """How long a message is remembered after both ends know how it ended, so that what comes late is known."""
     quantum: int = MILLISECOND
-    """A burst takes no longer than this at the sender's rate."""
+    """A burst takes no longer than this at the link's rate."""
+    ahead: int = 1
+    """Nor longer than so many quanta at the peer's: each burst wakes its sender, but long ones are unfair to others."""
     burst: int = 16
     """Packets at once."""
     per_packet: int = IPV4_VALUES
@@ -35,7 +37,8 @@ class Settings:
     protected_share: float = 0.05
     """The most important packets of a tensor that must arrive."""
     spare_share: float = 0.1
-    """Of the tolerance: packets that are sent although they may be missing, so that as many may get lost on the way."""
+    """Of the tolerance: packets that are sent although they may be missing, so that as many may get lost on the way; at
+    most half as many as must arrive."""
     feedback: tuple[int, int] = (2 * MILLISECOND, 10 * MILLISECOND)
     """Bounds of the time between two reports to a sender, which is half a round trip."""
     memory_per_peer: int = 64 << 20

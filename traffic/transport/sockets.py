@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from topologies.errors import FailureError
 from traffic.packer import TensorId
-from traffic.transport.core import ROW_BYTES, Verdict, load
+from traffic.transport.core import ROW_BYTES, load
 from traffic.transport.endpoint import Endpoint, Peer
 from traffic.transport.errors import Cancelled, TransportError
 from traffic.transport.receiver import Expectation, Receiving
 from traffic.transport.sender import Sending, SendReport
 from traffic.transport.settings import Settings
-from traffic.transport.timing import SECOND
-from traffic.wire import GRADIENT_PORT, DataType
+from traffic.transport.timing import MILLISECOND, SECOND
+from traffic.wire import GRADIENT_PORT, MTU, DataType
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ FAREWELL = SECOND
 SOCKET_BYTES = 16 << 20
 SO_RCVBUFFORCE = 33
 MAX_TURNS = 256
+LEAST_LOOK, LONGEST_LOOK = MILLISECOND // 2, 2 * MILLISECOND
 
 Result = TypeVar("Result")
 
@@ -58,12 +59,15 @@ class SocketEndpoint:
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         self.endpoint = Endpoint(settings)
         self._names: dict[int, bytes] = {}
+        self._addresses: dict[int, tuple[str, int]] = {}
         self._calls: deque[Callable[[int], None]] = deque()
         self._closing = False
         self._buffers = np.empty(BUFFERS * 65536, np.uint8)
         self._reception = self._ffi.new("struct reception *")
         self._reception.buffers = self._ffi.from_buffer("uint8_t[]", self._buffers, require_writable=True)
         self._reception.messages = BUFFERS
+        self._reception.look_ns = look_interval(self.endpoint.settings)
+        self._reception.gather_ns = self.endpoint.settings.feedback[0]
         self._frames = np.empty((ROWS, ROW_BYTES), np.uint8)
         self._lengths, self._sources = np.zeros(ROWS, np.uint32), np.zeros(ROWS, np.uint64)
         self._times, self._verdicts = np.zeros(ROWS, np.uint64), np.zeros(ROWS, np.uint8)
@@ -100,7 +104,7 @@ class SocketEndpoint:
         source = int(self._library.datagrams_source(name, len(name)))
 
         def add(_: int) -> Peer:
-            self._names[source] = name
+            self._names[source], self._addresses[source] = name, _address(name, self._ipv6)
             return self.endpoint.add_peer(f"{address} port {port}", source)
 
         return self.call(add)
@@ -224,10 +228,11 @@ class SocketEndpoint:
         now = self.now()
         for sending in turns:
             sending.transmitted(now)
-        for row in range(self._rows.count):
-            frame = self._frames[row, : self._lengths[row]].tobytes()
-            verdict = Verdict(self._verdicts[row])
-            endpoint.take(frame, int(self._sources[row]), verdict, now, int(self._times[row]))
+        if count := self._rows.count:
+            columns = (array[:count].tolist() for array in (self._lengths, self._sources, self._verdicts, self._times))
+            for row, (length, source, verdict, arrived) in enumerate(zip(*columns, strict=True)):
+                endpoint.take(self._frames[row, :length].tobytes(), source, verdict, self.now(), arrived)
+                self._say()  # at once: what the answer waited for here would count as the network's delay
 
     def _run_until(self, until: int, turns: list[Sending]) -> None:
         """Send these messages and receive, in C, until Python has something to do."""
@@ -255,8 +260,14 @@ class SocketEndpoint:
         outgoing = self.endpoint.outgoing
         for peer, message in outgoing:
             with contextlib.suppress(OSError):  # as good as lost on the way
-                self._socket.sendto(message, _address(self._names[peer.source], self._ipv6))
+                self._socket.sendto(message, self._addresses[peer.source])
         outgoing.clear()
+
+
+def look_interval(settings: Settings) -> int:
+    """Return the ns between two looks at the socket while packets come: a burst's time on the link, within bounds."""
+    burst = settings.burst * 8 * MTU * SECOND / settings.rate.line
+    return int(min(max(burst, LEAST_LOOK), LONGEST_LOOK))
 
 
 def _check(code: int) -> None:

@@ -3,7 +3,8 @@
 """`make bench BENCH=abs_sgd`: ABS-SGD against its baselines, tuned, in virtual time: build/bench/abs_sgd.json and .png.
 
 FULL=1 measures every cluster at every ratio of T_sync/T_compute, 16 workers, and the residual network. Runs are kept in
-build/bench/abs_sgd.runs.jsonl; an interrupted study goes on where it was.
+build/bench/abs_sgd.runs.jsonl; an interrupted study goes on where it was. `--fabric` measures over the fabric instead,
+in real time and as root, and adds that to the same results.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -31,9 +33,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.abs_sgd", description=__doc__)
     parser.add_argument("--full", action="store_true", default=os.environ.get("FULL") == "1")
     parser.add_argument("--output", type=Path, default=OUTPUT)
+    parser.add_argument("--fabric", action="store_true", help="measure over the congested fabric")
+    parser.add_argument("--pairs", type=int, default=3, help="with --fabric: how often the two take turns")
     options = parser.parse_args(arguments)
     console = Console(highlight=False)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
     runs = Runs(options.output.with_suffix(".runs.jsonl"))
+    before = json.loads(options.output.read_text()) if options.output.exists() else {}
+    if options.fabric:
+        return _fabric(runs, before, options, console)
     rows: list[Row] = []
     speedups: list[Speedup] = []
     tuners = {model: Tuner(runs, fine=model == "mlp") for model in ("mlp", "cnn")}
@@ -46,11 +54,29 @@ def main(arguments: list[str] | None = None) -> int:
             speedups.append(study.speedup(found))
             console.print(_table(found, speedups[-1]))
         console.print(f"{time.process_time() - began:.0f} s of CPU\n")
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(json.dumps(study.summary(rows, speedups), indent=2) + "\n")
-    picture.draw(rows, speedups, options.output.with_suffix(".png"))
+        _write({**before, **study.summary(rows, speedups)}, options.output)
+        picture.draw(rows, speedups, options.output.with_suffix(".png"))
     console.print(f"written: {options.output}, {options.output.with_suffix('.png')}")
     return 0
+
+
+def _fabric(runs: Runs, before: dict[str, Any], options: argparse.Namespace, console: Console) -> int:
+    from tests.benchmarks.abs_sgd import fabric  # it needs Mininet
+
+    drawn = options.output.with_suffix(".fabric.png")
+
+    def keep(found: dict[str, Any]) -> None:
+        _write({**before, "fabric": found}, options.output)
+        fabric.draw(found, drawn)
+        console.print(f"{found['speedup']['median']}x ({found['speedup']['least']} to {found['speedup']['most']})")
+
+    fabric.run(runs, console, options.output.parent, keep, pairs=options.pairs, every=options.full)
+    console.print(f"written: {options.output}, {drawn}")
+    return 0
+
+
+def _write(result: dict[str, Any], path: Path) -> None:
+    path.write_text(json.dumps(result, indent=2) + "\n")
 
 
 def _table(rows: list[Row], speedup: Speedup) -> Table:

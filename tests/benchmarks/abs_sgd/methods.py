@@ -71,7 +71,9 @@ class Setting:
         return SAMPLES // self.workers
 
     def machines(self) -> Cluster:
-        """Return the cluster."""
+        """Return the cluster; one without a name of its own is named by its speeds: "1 1 0.5 0.25"."""
+        if self.cluster not in CLUSTERS:
+            return Cluster.of(self.cluster, [float(self.batch) * float(share) for share in self.cluster.split()])
         return CLUSTERS[self.cluster](self.workers, float(self.batch))
 
 
@@ -82,6 +84,7 @@ class Method:
     family: str
     batch: int = 0
     micro: int = 0
+    compensation: float = 0.0
     scaling: Scaling = Scaling.CONSTANT
 
     def algorithm(self) -> Algorithm:
@@ -97,10 +100,10 @@ class Method:
                 return DelayedBalanced(self.batch)
             case "local_delayed":
                 return DelayedAveraging(self.micro, max(1, self.batch // self.micro))
-            case "abs_sgd" | "abs_sgd_target":
-                return AbsSGD(micro=self.micro, batch=self.batch)
-            case "abs_sgd_compensated":
-                return AbsSGD(micro=self.micro, batch=self.batch, compensated=True)
+            case "abs_sgd":
+                return AbsSGD(micro=self.micro)
+            case "abs_sgd_fitted" | "abs_sgd_compensated":
+                return AbsSGD(micro=self.micro, batch=self.batch, compensation=self.compensation, fitted=True)
         raise ValueError(self.family)
 
     def rule(self, step: float) -> Rule:
@@ -117,4 +120,4 @@ BASELINES = ("synchronous", "lb_bsp", "delayed", "delayed_balanced")
 """What ABS-SGD is compared with, all of which average gradients."""
 LOCAL = "local_delayed"
 """Averages weights, and is compared apart."""
-OURS = ("abs_sgd", "abs_sgd_target", "abs_sgd_compensated")
+OURS = ("abs_sgd", "abs_sgd_fitted", "abs_sgd_compensated")

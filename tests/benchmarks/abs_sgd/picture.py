@@ -14,7 +14,7 @@ from traffic.training.cluster import CLUSTERS
 
 COLORS = {
     "synchronous": "#8a8984", "lb_bsp": "#52514e", "delayed": "#e8a33d", "delayed_balanced": "#b3541e",
-    "local_delayed": "#9b6bc9", "abs_sgd": "#2a78d6", "abs_sgd_target": "#1c9aa0", "abs_sgd_compensated": "#0b3d91",
+    "local_delayed": "#9b6bc9", "abs_sgd": "#2a78d6", "abs_sgd_fitted": "#1c9aa0", "abs_sgd_compensated": "#0b3d91",
 }  # fmt: skip
 DASHED = ("synchronous", "lb_bsp", "delayed", "delayed_balanced", "local_delayed")
 

@@ -26,6 +26,7 @@ from traffic.training import (
     algorithms,
     cluster,
     effects,
+    fitting,
     lossy,
     rule,
     share,
@@ -44,8 +45,8 @@ CAP = 80_000
 EVERY = 768
 """Samples, at least, between evaluations."""
 HOPELESS, HOPELESS_AFTER = 0.3, 12_000
-SOURCES = (methods, convolution, model, algorithms, abs_sgd, delayed, local, synchronous, cluster, effects, lossy,
-           problems, rule, share, virtual)  # fmt: skip
+SOURCES = (methods, convolution, model, algorithms, abs_sgd, delayed, local, synchronous, cluster, effects,
+           fitting, lossy, problems, rule, share, virtual)  # fmt: skip
 
 
 def fingerprint() -> str:
@@ -199,6 +200,6 @@ def _kind(method: Method) -> str:
     """Return what methods have in common that learn the same of the same batches."""
     if method.family in ("synchronous", "lb_bsp"):
         return "synchronous"
-    if method.family in ("delayed", "delayed_balanced", "abs_sgd", "abs_sgd_target"):
+    if method.family in ("delayed", "delayed_balanced", "abs_sgd", "abs_sgd_fitted"):
         return "delayed"
     return method.family

@@ -13,7 +13,7 @@ from math import inf, log2
 
 import numpy as np
 
-from tests.benchmarks.abs_sgd.methods import Method, Setting
+from tests.benchmarks.abs_sgd.methods import BASELINES, Method, Setting
 from tests.benchmarks.abs_sgd.runs import CAP, Runs
 from traffic.training.rule import Scaling
 
@@ -118,6 +118,21 @@ class Tuner:
         """Tune the micro-batch, by powers of 2, and the step size for each."""
         return self._axis(setting, start, least, most, lambda size: replace(method, micro=size))
 
+    def compensation(self, setting: Setting, tuned: Tuned, start: int) -> Tuned:
+        """Tune the compensation of a method that is tuned else, and the step size for each."""
+
+        def of(place: int) -> Method:
+            return replace(tuned.method, compensation=COMPENSATIONS[place])
+
+        last = len(COMPENSATIONS) - 1
+        best, interior = climb(start, lambda place: self.step(setting, of(place)).seconds, 0, last)
+        found = self.step(setting, of(best))
+        return replace(found, interior=found.interior and (interior or best in (0, last)))
+
+    def samples(self, setting: Setting, method: Method) -> float:
+        """Return the mean samples of an update."""
+        return float(np.mean(self._runs.times(setting, method).samples[1:]))
+
     def _axis(self, setting: Setting, start: int, least: int, most: int, of: Callable[[int], Method]) -> Tuned:
         best, interior = climb(
             round(log2(start)), lambda octave: self.step(setting, of(2**octave)).seconds, round(log2(least)),
@@ -127,32 +142,56 @@ class Tuner:
         return replace(found, interior=found.interior and (interior or best in (round(log2(least)), round(log2(most)))))
 
 
-def fixed(tuner: Tuner, setting: Setting, family: str) -> Tuned:
-    """Tune what the comparison at a fixed batch lets one tune: the step size, and of ABS-SGD the micro-batch."""
-    if not family.startswith("abs"):
-        micro = setting.batch // 4 if family == "local_delayed" else 0
-        return tuner.step(setting, Method(family, setting.batch, micro))
-    batch = setting.batch if family == "abs_sgd_target" else 0
-    return tuner.micro(setting, Method(family, batch, 0), _micro(setting))
+COMPENSATIONS = (1.0, 0.75, 0.5, 0.25, 0.125)
 
 
-def free(tuner: Tuner, setting: Setting, family: str) -> Tuned:
-    """Tune everything: batch and step size; of ABS-SGD micro-batch, target batch and scaling by the batch too."""
+def fixed(tuner: Tuner, setting: Setting, family: str) -> list[Tuned]:
+    """Tune what the comparison at a fixed batch lets one tune: the step size, and ABS-SGD's own numbers."""
+    return [_fixed(tuner, setting, family)]
+
+
+def free(tuner: Tuner, setting: Setting, family: str) -> list[Tuned]:
+    """Tune everything. Returns the best, and what could be the best with more seeds: other batches, the fixed one."""
+    best = _free(tuner, setting, family)
+    found = [best, _fixed(tuner, setting, family)]
+    if family in BASELINES:
+        sizes = (best.method.batch // 2, best.method.batch * 2)
+        found += [tuner.step(setting, replace(best.method, batch=size)) for size in sizes if size]
+    return list({tuned.method: tuned for tuned in found}.values())
+
+
+def _fixed(tuner: Tuner, setting: Setting, family: str) -> Tuned:
+    if family.startswith("abs"):
+        return _abs(tuner, setting, family)
+    return tuner.step(setting, Method(family, setting.batch, setting.batch // 4 if family == "local_delayed" else 0))
+
+
+def _free(tuner: Tuner, setting: Setting, family: str) -> Tuned:
+    """Tune batch and step size; of ABS-SGD its own numbers, a target batch, and scaling by the batch."""
     if family == "local_delayed":
         return _local(tuner, setting)
     if not family.startswith("abs"):
         return tuner.batch(setting, Method(family), max(setting.batch // 4, 1))
-    best = tuner.micro(setting, Method(family), _micro(setting))
-    if family in ("abs_sgd_target", "abs_sgd_compensated"):
-        phase = tuner._runs.times(setting, best.method)
-        start = max(1, round(2 * float(np.mean(phase.samples[1:])) / setting.workers))
-        start = 2 ** round(log2(start))
+    best = _abs(tuner, setting, family)
+    if family != "abs_sgd":
+        phase = tuner.samples(setting, best.method)
+        start = 2 ** round(log2(max(1, 2 * phase / setting.workers)))
         with_target = tuner.batch(setting, best.method, start, least=start * setting.workers)
         best = min(best, with_target, key=lambda tuned: tuned.seconds)
     if setting.cluster == "changing":
         for scaling in (Scaling.SQUARE_ROOT, Scaling.LINEAR):
             best = min(best, tuner.step(setting, replace(best.method, scaling=scaling)), key=lambda t: t.seconds)
     return best
+
+
+def _abs(tuner: Tuner, setting: Setting, family: str) -> Tuned:
+    """Tune ABS-SGD's micro-batch and, where it has one, its compensation."""
+    if family == "abs_sgd":
+        return tuner.micro(setting, Method(family), _micro(setting))
+    start = 1 if setting.workers < 8 else 2
+    method = Method(family, compensation=COMPENSATIONS[start] if family == "abs_sgd_compensated" else 0.0)
+    best = tuner.micro(setting, method, setting.batch, least=4, most=1024)
+    return tuner.compensation(setting, best, start) if method.compensation else best
 
 
 def _micro(setting: Setting) -> int:

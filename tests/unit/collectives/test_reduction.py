@@ -156,6 +156,28 @@ def test_with_error_feedback_nothing_is_lost_for_good(kind: str) -> None:
     np.testing.assert_allclose(had, total, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_left_out_of_sums_is_so_for_all_ranks_and_comes_later(kind: str) -> None:
+    tolerance = Tolerance(push=0.0, pull=0.5, schedule=((0, 1.0), (3, 0.0)))
+    world = World.of(job(**KINDS[kind], op=Op.SUM, tolerance=tolerance), BAD)
+    size = 60_000
+    total, had, zeros = np.zeros(size), np.zeros(size), []
+    for round_ in range(4):
+        values = gradients(4, size, round_)
+        if round_ == 3:
+            values = [np.zeros_like(each) for each in values]
+        total += np.sum(values, axis=0)
+        futures = world.all_reduce(values, round=round_)
+        world.run(30)
+        results = [future.result(0).values for future in futures]
+        for result in results:
+            np.testing.assert_array_equal(result, results[0])
+        had += results[0]
+        zeros.append(np.count_nonzero(results[0] == 0) / size)
+    assert all(0.4 < share <= 0.5 for share in zeros[:3])
+    np.testing.assert_allclose(had, total, atol=1e-4)
+
+
 LATER = Tolerance(push=0.4, schedule=((0, 0.0), (1, 1.0)))
 
 

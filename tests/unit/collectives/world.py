@@ -58,11 +58,11 @@ class World:
     @staticmethod
     def of(job: Job, trouble: Trouble | None = None, *, seed: int = 0, port: Port | None = None) -> World:
         network = VirtualNetwork(seed=seed)
-        nodes = [network.add(f"n{number}", job.meeting, port) for number in range(len(job.addresses))]
+        nodes = [network.add(f"n{number}", job.meeting(number), port) for number in range(len(job.addresses))]
         members = []
         for number, node in enumerate(nodes):
             peers = {at: network.peer(node, other) for at, other in enumerate(nodes) if at != number}
-            channel = EndpointChannel(job, node.endpoint, peers, lambda: network.now)
+            channel = EndpointChannel(job, number, node.endpoint, peers, lambda: network.now)
             members.append(Member(job, number, channel))
             channel.attach(members[-1])
         world = World(job, network, nodes, members)

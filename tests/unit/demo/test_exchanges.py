@@ -13,14 +13,14 @@ from itertools import count, pairwise
 import numpy as np
 import pytest
 
+from traffic.exchanges import blocks
+from traffic.exchanges.collective import CollectiveSettings
+from traffic.exchanges.methods import Kind, Wiring
+from traffic.exchanges.networks import Recipe
+from traffic.exchanges.pieces import cut
+from traffic.exchanges.step import GatedTraining
+from traffic.exchanges.tcp import TcpSettings
 from traffic.model import Parameter
-from traffic.training import blocks
-from traffic.training.collective import CollectiveSettings
-from traffic.training.methods import Kind, Wiring
-from traffic.training.networks import Recipe
-from traffic.training.pieces import cut
-from traffic.training.step import GatedTraining
-from traffic.training.tcp import TcpSettings
 
 _NETWORKS = count(20)
 

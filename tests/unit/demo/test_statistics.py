@@ -43,7 +43,7 @@ def test_a_round_ends_when_the_slowest_worker_has_ended_it() -> None:
 
 
 def test_a_target_that_most_seeds_miss_has_no_time() -> None:
-    row = statistics.row([training("gloo", seed, 1.0) for seed in (1, 2, 3)], "mlp", (0.9, 0.95))
+    row = statistics.row([training("gloo", seed, 1.0) for seed in (1, 2, 3)], (0.9, 0.95))
     assert row["tta_s"] == {"0.9": pytest.approx(3.0), "0.95": None}
     assert row["rounds_to"]["0.9"] == 3
     assert row["round_s"]["p50"] == pytest.approx(1.0)
@@ -52,7 +52,7 @@ def test_a_target_that_most_seeds_miss_has_no_time() -> None:
 
 def test_a_sampled_method_takes_the_rounds_of_an_exact_one() -> None:
     few = Training("ps", "heavy", 1, [segment([2.0, 4.0], [(2, 0.4)])])
-    row = statistics.row([few], "mlp", (0.9, 0.95), reference=[training("p3", 1, 1.0)])
+    row = statistics.row([few], (0.9, 0.95), reference=[training("p3", 1, 1.0)])
     assert row["composed"]
     assert row["tta_s"] == {"0.9": pytest.approx(9.0), "0.95": None}
     assert row["accuracy"]["mean"] > 0.7
@@ -60,14 +60,14 @@ def test_a_sampled_method_takes_the_rounds_of_an_exact_one() -> None:
 
 def test_losses_are_added_up_over_segments() -> None:
     parts = [segment([1.0], [(1, 0.5)], by_layer=[[10, 1], [5, 0]], by_importance=[[1, 1]] * 8) for _ in range(2)]
-    row = statistics.row([Training("gradlane", "heavy", 1, parts)], "mlp", (0.9,))
+    row = statistics.row([Training("gradlane", "heavy", 1, parts)], (0.9,))
     assert row["loss"]["by_layer"] == [[20, 2], [10, 0]]
     assert row["loss"]["by_importance"] == [[2, 2]] * 8
 
 
 def test_the_best_ratio_is_the_one_against_the_fastest_baseline() -> None:
     rows = [
-        statistics.row([training(name, 1, seconds)], "mlp", (0.9, 0.92))
+        statistics.row([training(name, 1, seconds)], (0.9, 0.92))
         for name, seconds in (("gloo", 4.0), ("p3", 2.0), ("topk", 1.5), ("gradlane", 1.0))
     ]
     ratios = statistics.ratios(rows, "gradlane", ("gloo", "ps", "p3"), ("topk",))

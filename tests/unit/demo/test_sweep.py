@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from traffic.training.data import Dataset
-from traffic.training.networks import Recipe
-from traffic.training.sweep import Lost, train
+from traffic.exchanges.data import Dataset
+from traffic.exchanges.networks import Recipe
+from traffic.exchanges.sweep import Case, Lost, train
 
 RECIPE = Recipe((40, 96, 4), batch=32, learning_rate=0.1, targets=(0.9,))
 
@@ -22,7 +22,7 @@ def data() -> Dataset:
 
 
 def outcome(data: Dataset, lost: Lost, share: float, *, feedback: bool = False) -> float:
-    return train(RECIPE, data, lost, share, feedback=feedback, seed=1, rounds=20).accuracy
+    return train(RECIPE, data, Case(lost, share, feedback), seed=1, rounds=20).accuracy
 
 
 def test_losing_the_least_important_costs_less_than_losing_the_most_important(data: Dataset) -> None:
@@ -39,5 +39,5 @@ def test_nothing_lost_is_the_same_whichever_would_be(data: Dataset) -> None:
 
 
 def test_a_target_that_is_not_reached_is_none(data: Dataset) -> None:
-    short = train(RECIPE, data, Lost.LEAST, 0.0, feedback=False, seed=1, rounds=2)
+    short = train(RECIPE, data, Case(Lost.LEAST, 0.0), seed=1, rounds=2)
     assert short.rounds_to == {0.9: None}

@@ -9,17 +9,27 @@ import pytest
 from controller.compiler import compile_policy
 from gradlane.demo import plan as plans
 from gradlane.demo import tuner
-from gradlane.demo.__main__ import GUESS_SECONDS
+from gradlane.demo.__main__ import main
 from gradlane.demo.bed import Roles, TcpTuning, load_fabric, renumbered
-from traffic.training.background import Trace
-from traffic.training.methods import Wiring
+from traffic.exchanges.background import Trace
+from traffic.exchanges.methods import Wiring
 
 
 def test_the_tuner_tries_every_setting_and_takes_the_fastest() -> None:
     fastest = TcpTuning("bbr", 5, 1000)
-    chosen, trials = tuner.tune(lambda t: 1.0 if t == fastest else 2.0, plans.SHORT.tunings)
+    chosen, trials = tuner.tune(lambda t, _: [1.0 if t == fastest else 2.0], plans.SHORT.tunings)
     assert chosen == fastest
     assert len(trials) == 2 * 2 * 3
+    assert sum(len(rounds) for rounds in trials.values()) == tuner.trials(12) == 12 + 6
+
+
+def test_one_lucky_trial_does_not_win() -> None:
+    lucky, steady = TcpTuning("bbr", 5, 64), TcpTuning("cubic", 5, 64)
+
+    def trial(tuning: TcpTuning, turn: int) -> list[float]:
+        return [{lucky: 0.5 if turn == 0 else 9.0, steady: 1.0}.get(tuning, 5.0)]
+
+    assert tuner.tune(trial, plans.SHORT.tunings)[0] == steady
 
 
 def test_every_hash_draw_gives_every_host_another_address() -> None:
@@ -51,6 +61,33 @@ def test_background_is_the_same_for_the_same_seed_and_survives_its_file(tmp_path
 
 
 def test_the_default_run_says_that_it_takes_less_than_six_minutes() -> None:
-    assert plans.SHORT.seconds(GUESS_SECONDS) < 360
-    assert plans.FULL.rounds * len(plans.FULL.seeds) >= 300
-    assert plans.FULL.draws >= 8
+    assert sum(plans.SHORT.seconds(part) for part in plans.SHORT.parts) < 360
+
+
+def test_the_full_run_has_what_its_figures_need() -> None:
+    full = plans.FULL
+    seeds = {part.seed for part in full.parts if part.model == "mlp"}
+    assert full.rounds * len(seeds) >= 300
+    assert len(seeds) >= 3
+    assert full.draws >= 8
+    assert {(part.level, part.model) for part in full.parts} >= {
+        (level, model) for level in ("light", "heavy") for model in ("mlp", "cnn")
+    }
+    assert {part.compute for part in full.parts if part.model == "deep"} == {0.25, 0.5, 1.0}
+    assert len({part.name for part in full.parts}) == len(full.parts)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--part", "heavy/mlp/1"], "--part is of --full"),
+        (["--full", "--part", "heavy/mlp/9"], "there is no 'heavy/mlp/9'"),
+        (["--methods", "p4"], "there is no 'p4'"),
+        (["--rate", "fast"], "--rate"),
+    ],
+)
+def test_a_wrong_option_is_one_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1

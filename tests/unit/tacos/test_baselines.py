@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from topologies.errors import UsageError
-from traffic.collectives.tacos.baselines import BASELINES, cycle, neighbours_only
+from traffic.collectives.tacos.baselines import BASELINES, neighbours_only
 from traffic.collectives.tacos.bounds import bounds
 from traffic.collectives.tacos.network import Dimension, Network, mesh, product_of, torus
 from traffic.collectives.tacos.schedule import Collective, demand
@@ -41,19 +40,6 @@ def test_a_baseline_goes_through_npus_between() -> None:
         schedule = BASELINES[name](network, wanted)
         assert not neighbours_only(schedule)
         assert schedule.seconds >= bounds(network, wanted).best
-
-
-def test_a_ring_of_neighbours_goes_around_everyone() -> None:
-    for network in (mesh(4, 4), mesh(6, 5), torus(4, 4), torus(3, 3, 3), mesh(4, 4, 4)):
-        order = cycle(network, list(range(network.npus)))
-        assert sorted(order) == list(range(network.npus))
-        pairs = set(zip(network.source.tolist(), network.destination.tolist(), strict=True))
-        assert all((order[i - 1], order[i]) in pairs for i in range(network.npus))
-
-
-def test_no_ring_of_neighbours_where_there_is_none() -> None:
-    with pytest.raises(UsageError, match="no cycle"):
-        cycle(mesh(3, 3), list(range(9)))
 
 
 def test_the_ring_of_neighbours_is_twice_the_one_way_ring() -> None:

@@ -111,6 +111,8 @@ def test_msccl_refuses_what_its_runtime_would() -> None:
         msccl(synthesise_trees(network, demand(network, Collective.ALL_REDUCE, 1e6), 300))
     with pytest.raises(UsageError, match="not all_to_all"):
         msccl(synthesise(network, demand(network, Collective.ALL_TO_ALL, 1e6)))
+    with pytest.raises(UsageError, match="sends something"):
+        msccl(synthesise(mesh(1), demand(mesh(1), Collective.ALL_GATHER, 1e6)))
     with pytest.raises(UsageError, match="process group"):
         msccl(synthesise(network, demand(network, Collective.ALL_GATHER, 1e6, group=[0, 1])))
 

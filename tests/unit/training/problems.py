@@ -23,7 +23,8 @@ ALGORITHMS: tuple[Algorithm, ...] = (
     DelayedAveraging(4, 2),
     AbsSGD(micro=4),
     AbsSGD(micro=4, batch=8),
-    AbsSGD(micro=4, compensated=True),
+    AbsSGD(micro=4, compensation=0.75),
+    AbsSGD(micro=16, fitted=True),
 )
 
 

@@ -62,7 +62,7 @@ def grows(algorithm: Algorithm, step: float) -> bool:
 
 @pytest.mark.parametrize(
     ("algorithm", "limit"),
-    [(SynchronousSGD(4), 2.0), (AbsSGD(micro=4), 1.0), (AbsSGD(micro=4, compensated=True), 2.0)],
+    [(SynchronousSGD(4), 2.0), (AbsSGD(micro=4), 1.0), (AbsSGD(micro=4, compensation=1.0), 2.0)],
     ids=["synchronous", "delayed", "compensated"],
 )
 def test_the_stability_limit_is_where_predicted(algorithm: Algorithm, limit: float) -> None:

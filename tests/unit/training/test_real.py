@@ -8,15 +8,18 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.unit.training.problems import ALGORITHMS, quadratic
+from topologies.errors import UsageError
 from traffic.collectives.communicator import Communicator
 from traffic.collectives.job import Job, Op
 from traffic.collectives.server import Server
+from traffic.training import checkpoint
 from traffic.training.algorithms import AbsSGD, DelayedAveraging, SynchronousSGD
 from traffic.training.effects import Algorithm
 from traffic.training.real import RealTraining
@@ -112,6 +115,39 @@ def test_a_stalled_worker_joins_sums_with_nothing_and_holds_nobody_up() -> None:
     assert runs[0].progress.phases == stalled.phases == 21
     assert time.monotonic() - began < 60
     np.testing.assert_array_equal(runs[0].worker.state.weights, runs[2].worker.state.weights)
+
+
+@pytest.mark.parametrize("algorithm", [SynchronousSGD(8), AbsSGD(micro=8, fitted=True)], ids=lambda a: a.name)
+def test_a_training_goes_on_from_files_with_its_pending_gradients(algorithm: Algorithm, tmp_path: Path) -> None:
+    def keep(run: RealTraining, total: Total) -> None:
+        if run.worker.state.updates == 9:
+            checkpoint.save(run.checkpoint(), tmp_path / f"{run.worker.rank}.npz")
+
+    def group(**more: Any) -> list[RealTraining]:
+        table = Table(WORKERS, 0.002)
+        return trainings(algorithm, [table] * WORKERS, **more)
+
+    first, second = group(on_update=keep), group()
+    together(first, 20)
+    kept = [checkpoint.load(tmp_path / f"{rank}.npz") for rank in range(WORKERS)]
+    for run, found in zip(second, kept, strict=True):
+        run.resume(found)
+    together(second, 20 - 9)
+    for run in (*first, *second):
+        run.__exit__(None, None, None)
+    if isinstance(algorithm, SynchronousSGD):
+        np.testing.assert_allclose(second[0].worker.state.weights, first[0].worker.state.weights, atol=1e-5)
+    else:
+        assert all(found.carried.samples for found in kept)
+    pending = sum(found.carried.samples for found in kept)
+    computed = sum(run.progress.samples for run in second)
+    assert second[0].worker.state.samples == kept[0].state.samples + pending + computed
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    other = RealTraining(quadratic(values=400), AbsSGD(micro=4), Rule(0.1))
+    with other, pytest.raises(UsageError, match="has 400 weights, the model 800"):
+        RealTraining(quadratic(), AbsSGD(micro=4), Rule(0.1)).resume(other.checkpoint())
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.3])

@@ -60,10 +60,23 @@ def phase_length(algorithm: Algorithm, cluster: Cluster, sync: float) -> float:
         (AbsSGD(micro=1), 1.5),
         (AbsSGD(micro=4), 4 / 2),
         (AbsSGD(micro=1, batch=10), 2.0),
+        (AbsSGD(micro=64, fitted=True), 1.5),
     ],
 )
 def test_a_phase_takes_as_long_as_its_formula_says(algorithm: Algorithm, seconds: float) -> None:
     assert phase_length(algorithm, ladder(4, 8.0), 1.5) == pytest.approx(seconds, rel=0.02)
+
+
+def test_fitted_micro_batches_are_few_and_prolong_no_phase() -> None:
+    computed = {}
+    for algorithm in (AbsSGD(micro=4), AbsSGD(micro=64, fitted=True)):
+        run = VirtualTraining(Timing(), algorithm, Rule(1.0), ladder(4, 32.0), lambda _: 1.0, overhead=1.0)
+        for _ in range(40):
+            run.advance()
+        computed[algorithm.fitted] = sum(batch.samples for batch in run.finished[-1].batches.values())
+        assert run.time == pytest.approx(40 if algorithm.fitted else 40 * 1.25, rel=0.02)
+    assert computed[True] == 80 - 4  # a call costs a sample, and each of the workers makes one
+    assert computed[False] < 1.25 * 0.9 * computed[True]
 
 
 def test_nobody_waits_in_abs_sgd_while_synchronous_workers_do() -> None:
@@ -100,7 +113,7 @@ def test_the_delayed_update_takes_gradients_one_step_old_weighted_by_samples() -
 def test_a_compensated_worker_looks_ahead_by_its_own_share() -> None:
     """On a quadratic without noise all shares agree, so looking ahead undoes the delay."""
     problem = replace(quadratic(), samples=np.zeros((4, 800), np.float32))
-    run = VirtualTraining(problem, AbsSGD(micro=2, compensated=True), Rule(0.5), ladder(4, 8.0), lambda _: 1.0)
+    run = VirtualTraining(problem, AbsSGD(micro=2, compensation=1.0), Rule(0.5), ladder(4, 8.0), lambda _: 1.0)
     weights = problem.initial()
     for phase in range(8):
         run.advance()

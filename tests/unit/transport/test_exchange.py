@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.transport.world import check, exchange, gradient, pair
 from traffic.packer import TensorId
+from traffic.transport.ranges import mask_of
 from traffic.transport.receiver import Expectation
 from traffic.transport.settings import Settings
 from traffic.transport.timing import MILLISECOND, SECOND
@@ -60,6 +61,41 @@ def test_many_messages_at_once_do_not_disturb_each_other(trouble: Trouble, seed:
     world.run(600)
     for (_, values), sending, receiving in zip(messages, sendings, receivings, strict=True):
         check(values, sending.result.result(0), receiving.result.result(0), 0.1)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    trouble=troubles,
+    size=st.integers(1, 20_000),
+    kept=st.floats(0, 1),
+    tolerance=st.sampled_from([0.0, 0.2]),
+    seed=st.integers(0, 1 << 16),
+)
+def test_packets_of_zeros_are_told_and_not_sent(
+    trouble: Trouble, size: int, kept: float, tolerance: float, seed: int
+) -> None:
+    values, packets = gradient(size, seed), -(-size // 360)
+    blank = np.random.default_rng(seed).random(packets) >= kept
+    values[np.repeat(blank, 360)[:size]] = 0
+    world, ids, out = pair(trouble, seed=seed, settings=PATIENT), TensorId(), np.full(size, 7, np.float32)
+    sending = world.send(values, ids, tolerance=tolerance, blank=True)
+    receiving = world.receive(ids, Expectation(out=out))
+    world.run(600)
+    sent, received = sending.result.result(0), receiving.result.result(0)
+    np.testing.assert_array_equal(sent.missing, received.missing)
+    assert received.missing_values <= tolerance * size
+    there = ~mask_of(received.missing, size)
+    np.testing.assert_array_equal(out[there], values[there])
+    assert there[np.repeat(blank, 360)[:size]].all()
+
+
+def test_a_message_of_nothing_but_zeros_takes_no_data_packet() -> None:
+    world, ids = pair(), TensorId()
+    sending = world.send(np.zeros(5000, np.float32), ids, blank=True)
+    receiving = world.receive(ids)
+    world.run(1)
+    assert sending.result.result(0).sent == 0
+    assert not receiving.result.result(0).values.any()
 
 
 def test_without_trouble_every_packet_is_sent_once_and_nothing_is_asked_for() -> None:

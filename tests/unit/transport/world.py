@@ -45,6 +45,7 @@ class Pair:
         tolerance: float = 0.0,
         priority: int | None = None,
         data_type: DataType = DataType.FLOAT32,
+        blank: bool = False,
     ) -> Sending:
         sending = self.sender.endpoint.send(
             self.to_receiver,
@@ -54,6 +55,7 @@ class Pair:
             tolerance=tolerance,
             priority=priority,
             data_type=data_type,
+            blank=blank,
         )
         self.network.wake(self.sender)
         return sending

@@ -17,12 +17,10 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
 
 from topologies.errors import UsageError
+from traffic.collectives.tacos.cycles import cycle
 from traffic.collectives.tacos.network import Network
 from traffic.collectives.tacos.play import timed
 from traffic.collectives.tacos.schedule import Collective, Demand, Schedule
-
-CYCLE_STEPS = 20_000
-"""Steps that the search for a cycle may take."""
 
 
 @dataclass
@@ -110,46 +108,13 @@ def ring(network: Network, demand: Demand) -> Schedule:
 
 def hamiltonian_ring(network: Network, demand: Demand) -> Schedule:
     """Return the ring over a cycle of neighbours, half the buffer each way. Raises UsageError where none is found."""
-    order = cycle(network, list(demand.group))
+    order = [demand.group[i] for i in cycle(network, list(demand.group))]
     count = len(order)
     plan = Plan(network, replace(demand, chunks=2 * count))
     for reduces in (True, False):
         for ranks, first in ((order, 0), (order[::-1], count)):
             _around(plan, ranks, [[first + i] for i in range(count)], reduces=reduces)
     return plan.timed("Hamiltonian ring")
-
-
-def cycle(network: Network, members: list[int]) -> list[int]:
-    """Return an order in which neighbours joined both ways follow each other, all around. Raises UsageError.
-
-    Depth first, to the neighbour with fewest ways on (Warnsdorff's rule), away from where somebody would be cut off.
-    """
-    pairs = set(zip(network.source.tolist(), network.destination.tolist(), strict=True))
-    near = {n: [m for m in members if (n, m) in pairs and (m, n) in pairs] for n in members}
-    order, seen = [members[0]], {members[0]}
-
-    def onward() -> list[int]:
-        """The next to try, best last; none where someone is left with one neighbour to be reached by and left to."""
-        open_ends = {order[0], order[-1]}
-        free = {n: sum(m not in seen or m in open_ends for m in near[n]) for n in near if n not in seen}
-        if any(count < 2 for count in free.values()):
-            return []
-        return sorted((n for n in near[order[-1]] if n not in seen), key=lambda n: -free[n])
-
-    choices = [onward()]
-    for _ in range(CYCLE_STEPS):
-        if len(order) == len(members) and (len(order) < 3 or order[0] in near[order[-1]]):
-            return order
-        if choices[-1]:
-            order.append(choices[-1].pop())
-            seen.add(order[-1])
-            choices.append(onward())
-        elif len(order) > 1:
-            choices.pop()
-            seen.remove(order.pop())
-        else:
-            break
-    raise UsageError(f"{network.name}: found no cycle through all neighbours")
 
 
 def direct(network: Network, demand: Demand) -> Schedule:

@@ -69,6 +69,10 @@ SYMMETRIC = """
         const uint32_t *neighbour, const int64_t *duration, uint64_t seed, int rule, uint32_t *target,
         uint32_t *class_of, int64_t *start);
 """
+CYCLES = """
+    uint32_t cycle(uint32_t nodes, const uint32_t *first, const uint32_t *near, uint32_t turns, uint64_t seed,
+        uint32_t *next);
+"""
 TREES = """
     double trees(uint32_t npus, uint32_t links, const uint32_t *source, const uint32_t *destination,
         const uint32_t *first_in, const uint32_t *first_out, const uint32_t *out_link, const double *cost,
@@ -113,6 +117,11 @@ def router() -> tuple[cffi.FFI, Any]:
 def symmetric() -> tuple[cffi.FFI, Any]:
     """Return the engine for translation-invariant networks."""
     return _load(SYMMETRIC, "symmetric.c")
+
+
+def cycles() -> tuple[cffi.FFI, Any]:
+    """Return the search for a cycle through all nodes."""
+    return _load(CYCLES, "cycles.c")
 
 
 def trees() -> tuple[cffi.FFI, Any]:

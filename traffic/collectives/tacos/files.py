@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -12,8 +13,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from topologies.errors import UsageError
-from traffic.collectives.tacos.network import Network, Ports
-from traffic.collectives.tacos.schedule import Collective, Demand, Schedule
+from traffic.collectives.tacos.network import Ports, from_arrays
+from traffic.collectives.tacos.schedule import Collective, Demand, Schedule, refuse_senseless, ticks
 
 FORMAT, VERSION = "gradlane-schedule", 1
 COLUMNS = ("chunk", "link", "start", "end", "reduces")
@@ -61,7 +62,7 @@ def load(file: Path) -> Schedule:
         return _schedule(about, dict(zip(names, columns, strict=True)))
     except (OSError, BadZipFile) as error:
         raise UsageError(f"cannot read: {error}", file=file) from None
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, UsageError) as error:
         raise UsageError(f"is no schedule: {error}", file=file) from None
 
 
@@ -93,30 +94,43 @@ def _schedule(about: dict[str, Any], columns: dict[str, Any]) -> Schedule:
     if about.get("format") != FORMAT or about.get("version") != VERSION:
         raise ValueError(f"wants {FORMAT} version {VERSION}")
     described = about["network"]
-    source, destination, latency, bandwidth = zip(*described["links"], strict=True)
-    network = Network(
-        described["name"],
-        described["npus"],
-        np.array(source, np.uint32),
-        np.array(destination, np.uint32),
-        np.array(latency, np.float64),
-        np.array(bandwidth, np.float64),
-        tuple(described["shape"]) if described["shape"] else None,
-        Ports(**{name: np.array(part, np.uint32) for name, part in described["ports"].items()})
-        if described["ports"]
-        else None,
-        tuple(described["ways"]) if described["ways"] else None,
-        None if described["paths"] is None else np.array(described["paths"], np.uint32),
+    links = described["links"]
+    if not links:
+        raise ValueError("its network has no links")
+    columns_of_links = list(zip(*links, strict=True))
+    shape = tuple(described["shape"]) if described["shape"] else None
+    network = from_arrays(described["name"], int(described["npus"]), *columns_of_links, shape)
+    if not np.array_equal(network.source, columns_of_links[0]):
+        raise ValueError("its links are not in order of destination and source")
+    ports = None
+    if described["ports"]:
+        ports = Ports(**{name: np.array(part, np.uint32) for name, part in described["ports"].items()})
+        if not ports.serves(network.links):
+            raise ValueError("its links occupy ports that do not exist")
+    network = replace(
+        network,
+        ports=ports,
+        ways=tuple(described["ways"]) if described["ways"] else None,
+        paths=None if described["paths"] is None else np.array(described["paths"], np.uint32),
     )
     demand = Demand(
-        Collective(about["collective"]), tuple(about["group"]), float(about["size"]), about["chunks"], about["root"]
+        Collective(about["collective"]),
+        tuple(map(int, about["group"])),
+        float(about["size"]),
+        int(about["chunks"]),
+        int(about["root"]),
     )
+    refuse_senseless(network, demand)
+    ticks(network, demand.chunk_bytes)
+    link = np.array(columns["link"], np.uint32)
+    if len(link) and link.max() >= network.links:
+        raise ValueError(f"a send goes over link {link.max()} of {network.links}")
     return Schedule(
         network,
         demand,
         about["engine"],
         np.array(columns["chunk"], np.uint32),
-        np.array(columns["link"], np.uint32),
+        link,
         np.array(columns["start"], np.int64),
         np.array(columns["end"], np.int64),
         np.array(columns["reduces"], np.bool_),

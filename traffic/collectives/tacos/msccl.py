@@ -46,6 +46,8 @@ def msccl(schedule: Schedule, *, minimum: int = 0, maximum: int = 0) -> str:
         raise UsageError(f"MSCCL XML knows {', '.join(c.value for c in COLLECTIVES)}, not {demand.collective.value}")
     if demand.group != tuple(range(network.npus)):
         raise UsageError("MSCCL XML is for all NPUs, not for a process group")
+    if not len(schedule.chunk):
+        raise UsageError("MSCCL XML wants a schedule that sends something")
     blocks: dict[tuple[str, int], _Block] = {}
     channel = channels(network)
     per_gpu: defaultdict[int, list[_Block]] = defaultdict(list)

@@ -31,8 +31,9 @@ from traffic.collectives.tacos.network import (
 )
 from traffic.wire import FRAME_OVERHEAD, GRADIENT_BYTES, IPV4_VALUES
 
-SHAPE = re.compile(r"(mesh|torus|hypercube):(\d+(?:x\d+)*)(?:@([\d.]+))?")
-AXIS = re.compile(r"(ring|full|switch|line):(\d+)(?:@([\d.]+))?(?:/(\d+))?")
+RATE = r"(?:@(\d+(?:\.\d*)?|\.\d+))?"
+SHAPE = re.compile(rf"(mesh|torus|hypercube):(\d+(?:x\d+)*){RATE}")
+AXIS = re.compile(rf"(ring|full|switch|line):(\d+){RATE}(?:/(\d+))?")
 FRAME_BYTES = FRAME_OVERHEAD[4] + GRADIENT_BYTES + 4 * IPV4_VALUES
 """Of a full packet."""
 LEAST_PACKETS = 64
@@ -80,8 +81,9 @@ def from_fabric(fabric: Fabric) -> Network:
     """Return a fabric's hosts as NPUs: a link for every way between two that leads past no other host's switch.
 
     Hosts are numbered as in the fabric. A link is as fast as the slowest cable on its way and as late as all of them
-    together. Cables that could not carry at once all the links over them are ports, with as many slots as fastest links
-    they carry. Of several shortest ways each is a link, kept to by the number that the controller gives it.
+    together, each of which carries a packet before the next one does. Cables that could not carry at once all the links
+    over them are ports, with as many slots as fastest links they carry. Of several shortest ways each is a link, kept
+    to by the number that the controller gives it.
     """
     import networkx  # here, since it takes a third of a second
 
@@ -99,7 +101,8 @@ def from_fabric(fabric: Fabric) -> Network:
                 if homes.intersection(way[2:-2]):
                     continue
                 hops = list(pairwise(way))
-                wait = sum(fabric.link(x, y).delay_ns for x, y in hops) * 1e-9
+                packet = [FRAME_BYTES / _rate(fabric, hop) for hop in hops]  # stored and forwarded by every switch
+                wait = sum(fabric.link(x, y).delay_ns for x, y in hops) * 1e-9 + sum(packet) - max(packet)
                 rows.append((i, j, wait, min(_rate(fabric, hop) for hop in hops)))
                 choices = begins[way[1]][b.name]
                 number = choices.index(fabric.port_of(way[1], way[2])) + 1

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,7 @@ Index = npt.NDArray[np.uint32]
 Real = npt.NDArray[np.float64]
 
 GIB = 2.0**30
+MOST_LINKS = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,17 @@ class Ports:
         counts = np.array([0, *map(len, parts)])
         flat = np.concatenate([*parts, np.zeros(0, np.uint32)]).astype(np.uint32)
         return Ports(np.cumsum(counts).astype(np.uint32), flat, self.slots)
+
+    def serves(self, links: int) -> bool:
+        """Tell whether every one of so many links is said to occupy ports that there are."""
+        return (
+            len(self.first) == links + 1
+            and self.first[0] == 0
+            and self.first[-1] == len(self.port)
+            and bool((np.diff(self.first.astype(np.int64)) >= 0).all())
+            and bool((self.port < self.count).all())
+            and bool((self.slots > 0).all())
+        )
 
 
 @dataclass(frozen=True)
@@ -94,6 +107,15 @@ class Network:
     def first_out(self) -> Index:
         """Links out of NPU n are out_links[first_out[n] : first_out[n + 1]]; shape (npus + 1,)."""
         return np.searchsorted(self.source[self.out_links], np.arange(self.npus + 1)).astype(np.uint32)
+
+    def out_rate(self, npu: int) -> float:
+        """Return bytes/s that an NPU can send at best: over all its links, or through a port that all of them share."""
+        links = self.out_links[self.first_out[npu] : self.first_out[npu + 1]].tolist()
+        rate = float(self.bandwidth[links].sum())
+        ports = self.occupied
+        shared = set.intersection(*(set(ports.port[ports.first[at] : ports.first[at + 1]].tolist()) for at in links))
+        fastest = float(self.bandwidth[links].max())
+        return min([rate, *(float(ports.slots[port]) * fastest for port in shared)])
 
     def reversed(self) -> tuple[Network, Index]:
         """Return the network with every link turned round, and for each of its links the number it has here."""
@@ -151,6 +173,8 @@ def from_arrays(
     shape: tuple[int, ...] | None = None,
 ) -> Network:
     """Return a checked network from arrays of equal length. Raises UsageError naming the first bad link."""
+    if npus > MOST_LINKS:
+        raise UsageError(f"{name}: {npus:,} NPUs are too many")
     a, b = np.asarray(source, np.int64), np.asarray(destination, np.int64)
     wait, rate = np.asarray(latency, np.float64), np.asarray(bandwidth, np.float64)
     bad = (a < 0) | (b < 0) | (a >= npus) | (b >= npus) | (a == b) | ~(rate > 0) | ~(wait >= 0)
@@ -187,7 +211,12 @@ def from_csv(path: Path) -> Network:
     if not rows:
         raise UsageError("has no links", file=path)
     sources, destinations, waits, rates = zip(*rows, strict=True)
-    return from_arrays(path.stem, max(*sources, *destinations) + 1, sources, destinations, waits, rates)
+    named = {*sources, *destinations}
+    npus = max(named) + 1
+    if npus > len(named) and min(named) >= 0:
+        lacks = next(npu for npu in range(npus) if npu not in named)
+        raise UsageError(f"has NPU {npus - 1}, and no link of NPU {lacks}: numbers go from 0 on", file=path)
+    return from_arrays(path.stem, npus, sources, destinations, waits, rates)
 
 
 @dataclass(frozen=True)
@@ -220,6 +249,11 @@ class Dimension:
         return [(i, (i + step) % self.size) for i in range(self.size) for step in sorted(steps)]
 
     @property
+    def links_each(self) -> int:
+        """Links out of an NPU along this axis, at most."""
+        return {"full": self.size - 1, "switch": min(self.degree, self.size - 1)}.get(self.kind, 2)
+
+    @property
     def link_bandwidth(self) -> float:
         """Bytes/s of one link along this axis."""
         return self.bandwidth / (min(self.degree, self.size - 1) if self.kind == "switch" else 1)
@@ -230,6 +264,8 @@ def product_of(dimensions: Sequence[Dimension], name: str | None = None) -> Netw
     sizes = [axis.size for axis in dimensions]
     if not sizes or min(sizes) < 1:
         raise UsageError("every dimension needs a size of at least 1")
+    if math.prod(sizes) * max(1, sum(axis.links_each for axis in dimensions)) > MOST_LINKS:
+        raise UsageError(f"{math.prod(sizes):,} NPUs have more than {MOST_LINKS:,} links, which are too many")
     strides = np.cumprod([1, *sizes])
     npus = int(strides[-1])
     everyone = np.arange(npus)

@@ -50,6 +50,7 @@ class Measured:
             "measured_ms": self.median * 1e3,
             "all_ms": [seconds * 1e3 for seconds in self.seconds],
             "predicted_ms": None if self.predicted is None else self.predicted * 1e3,
+            "of_predicted": None if self.predicted is None else self.median / self.predicted,
         }
 
 
@@ -70,11 +71,15 @@ def run(
                 f"the schedule is for {collective.network.npus} hosts, {fabric.name} has {len(fabric.hosts)}"
             )
         members = [fabric.hosts[npu].name for npu in collective.demand.group]
-        predicted = on_the_wire(collective, values).seconds
+        collective = on_the_wire(collective, values)
+        predicted = collective.seconds
     else:
         members = hosts or [host.name for host in fabric.hosts]
     sites = [site_of(running, name) for name in members]
-    fastest = 8 * float(from_fabric(fabric).bandwidth.max())  # of any way between hosts: what one peer can take at best
+    if isinstance(collective, Schedule):  # which says how fast each way is
+        line_rate = 8 * max(collective.network.out_rate(npu) for npu in range(collective.network.npus))
+    else:  # of any way between hosts: what one peer can take at best
+        line_rate = 8 * float(from_fabric(fabric).bandwidth.max())
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-schedule-")))
         name = str(collective)
@@ -87,7 +92,7 @@ def run(
             collective=name,
             op=Op.SUM,
             tolerance=Tolerance(push=0.0),
-            line_rate=fastest,
+            line_rate=line_rate,
             patience=ROUND_SECONDS,
         )
         job.save(folder / "job.json")

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -19,6 +19,8 @@ Index = npt.NDArray[np.uint32]
 
 TICK = 1e-12
 """Seconds of one tick. Times are integers so that equal times are equal; 2^63 ticks are 106 days."""
+MOST_SECONDS = 10_000.0
+"""Of a chunk on a link, so that the ticks of a whole schedule fit."""
 
 
 class Collective(str, Enum):
@@ -77,25 +79,40 @@ def demand(
     Raises UsageError for members that the network lacks, and for sizes and counts below 1.
     """
     members = tuple(range(network.npus)) if group is None else tuple(group)
+    found = Demand(collective, members, size, chunks * multiple(collective, len(members)), members[0] if members else 0)
+    if root is not None:
+        found = replace(found, root=root)
+    refuse_senseless(network, found)
+    return found
+
+
+def multiple(collective: Collective, members: int) -> int:
+    """Return what the number of a collective's chunks is a multiple of."""
+    match collective:
+        case Collective.ALL_TO_ALL:
+            return members**2
+        case Collective.BROADCAST | Collective.REDUCE:
+            return 1
+        case _:
+            return members
+
+
+def refuse_senseless(network: Network, demand: Demand) -> None:
+    """Raise UsageError for members that the network lacks, for sizes and counts below 1 or beyond counting."""
+    members = demand.group
     if len(set(members)) != len(members) or not members:
         raise UsageError("a process group names at least one NPU, and each once")
     if unknown := [n for n in members if not 0 <= n < network.npus]:
         raise UsageError(f"{network.name} has NPUs 0..{network.npus - 1}, not {unknown[0]}")
-    if chunks < 1 or not size > 0:
+    if demand.chunks < 1 or not demand.size > 0:
         raise UsageError("a collective has at least one chunk and one byte")
-    top = members[0] if root is None else root
-    if top not in members:
-        raise UsageError(f"the root {top} is not of the group")
-    match collective:
-        case Collective.ALL_TO_ALL:
-            total = len(members) ** 2 * chunks
-        case Collective.BROADCAST | Collective.REDUCE:
-            total = chunks
-        case _:
-            total = len(members) * chunks
-    if total >= 1 << 32:
-        raise UsageError(f"{total} chunks are too many")
-    return Demand(collective, members, size, total, top)
+    if demand.root not in members:
+        raise UsageError(f"the root {demand.root} is not of the group")
+    if demand.chunks >= 1 << 32:
+        raise UsageError(f"{demand.chunks} chunks are too many")
+    each = multiple(demand.collective, len(members))
+    if demand.collective is not Collective.ALL_REDUCE and demand.chunks % each:  # whose trees need not be dealt out
+        raise UsageError(f"{demand.chunks} chunks are no multiple of {each}")
 
 
 @dataclass(frozen=True)
@@ -140,8 +157,14 @@ class Schedule:
 
 
 def ticks(network: Network, chunk_bytes: float) -> Ticks:
-    """Return each link's busy time with one chunk, in ticks rounded up, at least 1; shape (links,)."""
-    found: Ticks = np.maximum(1, np.ceil(network.seconds(chunk_bytes) * 1e12).astype(np.int64))
+    """Return each link's busy time with one chunk, in ticks rounded up, at least 1; shape (links,).
+
+    Raises UsageError beyond MOST_SECONDS.
+    """
+    seconds = network.seconds(chunk_bytes)
+    if len(seconds) and not seconds.max() <= MOST_SECONDS:
+        raise UsageError(f"{network.name}: a chunk of {chunk_bytes:g} bytes would take a link {seconds.max():g} s")
+    found: Ticks = np.maximum(1, np.ceil(seconds * 1e12).astype(np.int64))
     return found
 
 

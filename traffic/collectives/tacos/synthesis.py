@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from topologies.errors import FailureError, UsageError
 from traffic.collectives.tacos.bounds import bounds, unweighted
+from traffic.collectives.tacos.cycles import Around, goes_around, synthesise_around
 from traffic.collectives.tacos.matching import Rule, pruned, spread
 from traffic.collectives.tacos.network import Index, Network, unreachable
 from traffic.collectives.tacos.play import tightened
@@ -21,9 +22,11 @@ from traffic.collectives.tacos.symmetric import fits, synthesise_symmetric
 from traffic.collectives.tacos.trees import synthesise_trees
 from traffic.collectives.tacos.verify import verify
 
-ENGINES = ("auto", "matching", "symmetric", "trees", "routing")
+ENGINES = ("auto", "matching", "symmetric", "cycle", "trees", "routing")
 TIGHTENED_UP_TO = 4_000_000
 """Sends up to which the two halves of an All-Reduce are closed up."""
+MOST_SENDS = 1 << 28
+"""Of a schedule that is held in memory, at 25 bytes a send."""
 TREE_CELLS = 100_000
 """Chunks times NPUs of the trees, which bounds the time that packing takes."""
 
@@ -40,6 +43,9 @@ def synthesise(
     if engine not in ENGINES:
         raise UsageError(f"an engine is {', '.join(ENGINES)}, not {engine!r}")
     refuse_unreachable(network, demand)
+    ticks(network, demand.chunk_bytes)  # or say that they are too many
+    if (sends := demand.chunks * (len(demand.group) - 1)) > MOST_SENDS:
+        raise UsageError(f"{sends:,} sends or more are too many to hold: use fewer chunks")
     if len(demand.group) == 1:
         return in_order(network, demand, "none", [], [], [], [])
     best: Schedule | None = None
@@ -71,10 +77,14 @@ def _candidates(network: Network, demand: Demand, engine: str, restarts: int, se
         case Collective.ALL_GATHER | Collective.REDUCE_SCATTER | Collective.ALL_REDUCE:
             if engine == "symmetric" or (any_engine and fits(network, demand)):
                 yield synthesise_symmetric(network, demand, seed=seed, restarts=16 * restarts).expanded()
-            if engine == "matching" or any_engine:
-                yield from _halves(network, demand, restarts, seed, routed=False)
+            order = _cycle(network, demand, engine, seed)
+            if order is not None:
+                yield from _halves(network, demand, lambda on: Around(on, demand, order).expanded())
+            best = order is not None and demand.collective is not Collective.ALL_REDUCE
+            if engine == "matching" or (any_engine and not best):
+                yield from _halves(network, demand, lambda on: _gather(on, demand, restarts, seed))
             if engine == "routing" or (any_engine and network.ports is not None):
-                yield from _halves(network, demand, restarts, seed, routed=True)
+                yield from _halves(network, demand, lambda on: _gather_routed(on, demand, seed))
             if demand.collective is Collective.ALL_REDUCE and engine in ("auto", "trees"):
                 yield from _trees(network, demand, seed)
         case Collective.BROADCAST | Collective.REDUCE:
@@ -87,12 +97,20 @@ def _candidates(network: Network, demand: Demand, engine: str, restarts: int, se
                 yield from _routed(network, demand, restarts, seed)
 
 
-def _halves(network: Network, demand: Demand, restarts: int, seed: int, *, routed: bool) -> Iterator[Schedule]:
+def _cycle(network: Network, demand: Demand, engine: str, seed: int) -> Index | None:
+    """Return the order around a cycle, if it is asked for, or found where nothing beats it (not sought elsewhere)."""
+    if engine != "cycle" and not (engine == "auto" and goes_around(network, demand)):
+        return None
+    try:
+        return synthesise_around(network, demand, seed=seed).order
+    except UsageError:
+        if engine == "cycle":
+            raise
+        return None
+
+
+def _halves(network: Network, demand: Demand, gather: Callable[[Network], Schedule]) -> Iterator[Schedule]:
     """Reduce-Scatter is an All-Gather of the network turned round, run backwards; All-Reduce is both."""
-
-    def gather(on: Network) -> Schedule:
-        return _gather_routed(on, demand, seed) if routed else _gather(on, demand, restarts, seed)
-
     match demand.collective:
         case Collective.ALL_GATHER:
             yield gather(network)

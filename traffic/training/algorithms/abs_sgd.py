@@ -25,9 +25,14 @@ class AbsSGD(DelayedSGD):
     workers' shares of `batch` * workers samples are there as well, divided by speed as in LB-BSP, so that many cheap
     updates are not made of few samples each where the network is fast.
 
-    `compensated`: gradients are taken not at w_t but where the worker expects the weights to be when the sum in flight
-    has come, judging by its own share of it: w_t - eta S^i_{t-1} / m^i_{t-1}. The idea is ACCO's (arXiv 2406.02613),
-    which estimates with half batches in a second sum; here the estimate costs no communication and no samples.
+    `compensation`: gradients are taken not at w_t but where the worker expects the weights to be when the sum in flight
+    has come, judging by its own share of it: w_t - compensation * eta S^i_{t-1} / m^i_{t-1}. Less than 1, since a
+    worker's own share is noisier than the sum: the less the more workers there are. The idea is
+    ACCO's (arXiv 2406.02613), which estimates with half batches in a second sum; here the estimate costs no
+    communication and no samples.
+
+    `fitted`: micro-batches are of at most `micro` samples and sized, by the worker's speed and the time that the sum
+    before took, so that the last one ends with the sum: as few calls of the model as may be, and no phase prolonged.
 
     `grace`: a worker whose micro-batch takes that many times longer than the sum did joins the next sum with what it
     has, which may be nothing, so that a stalled worker does not hold the others up.
@@ -35,12 +40,13 @@ class AbsSGD(DelayedSGD):
 
     micro: int = 16
     batch: int = 0
-    compensated: bool = False
+    compensation: float = 0.0
+    fitted: bool = False
     grace: float = float("inf")
     name: str = "abs_sgd"
 
     def gather(self, worker: Worker, flight: Flight) -> Effect:
         """Return what to compute while a sum is under way."""
         least = balance(self.batch * worker.size, worker.speeds, worker.size)[worker.rank]
-        ahead = worker.carried if self.compensated else None
-        return Accumulate(self.micro, flight, least, self.grace, ahead)
+        ahead = worker.carried if self.compensation else None
+        return Accumulate(self.micro, flight, least, self.grace, ahead, self.compensation, self.fitted)

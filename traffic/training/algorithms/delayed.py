@@ -31,9 +31,9 @@ class DelayedSGD:
         """Train until told to end."""
         while not worker.ending:
             flight = yield Start(worker.carried)
-            share = yield self.gather(worker, flight)
+            worker.gathered = share = yield self.gather(worker, flight)
             total = yield Wait(flight)
-            worker.carried = share
+            worker.carried, worker.gathered = share, None
             worker.apply(total)
         worker.apply((yield Wait((yield Start(worker.carried)))))
 

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topologies.errors import FailureError
-from traffic.training import blocks
-from traffic.training.connections import Connections, Header, Values, answer, dial
-from traffic.training.exchange import Arrivals, Gradient, Sums
-from traffic.training.pieces import Piece
+from traffic.exchanges import blocks
+from traffic.exchanges.connections import Connections, Header, Values, answer, dial
+from traffic.exchanges.exchange import Arrivals, Gradient, Sums
+from traffic.exchanges.pieces import Piece
 from traffic.transport.loss import ErrorFeedback
 from traffic.transport.ranges import value_ranges
 from traffic.wire import IPV4_VALUES

@@ -13,8 +13,8 @@ from topologies.errors import FailureError
 from traffic.collectives.communicator import Communicator, Reduced
 from traffic.collectives.job import Job
 from traffic.collectives.server import Server
-from traffic.training.exchange import PATIENCE, Gradient
-from traffic.training.pieces import Piece
+from traffic.exchanges.exchange import PATIENCE, Gradient
+from traffic.exchanges.pieces import Piece
 from traffic.transport.tolerance import Tolerance
 
 
@@ -27,6 +27,8 @@ class CollectiveSettings:
     collective: str = "ps"
     tolerance: float = 0.0
     """Share of what is still to be summed that may be missing."""
+    left_out: float = 0.0
+    """Share of a mean that all do without."""
     by_priority: bool = False
     """Front layers first; else all tensors say that they are of one layer, and go as they come."""
 
@@ -37,7 +39,7 @@ class CollectiveSettings:
             workers=tuple(workers),
             servers=tuple(servers),
             collective=self.collective,
-            tolerance=Tolerance(push=self.tolerance),
+            tolerance=Tolerance(push=self.tolerance, pull=self.left_out),
             line_rate=self.line_rate,
         )
 

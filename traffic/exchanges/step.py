@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from traffic.exchanges.exchange import Exchange
+from traffic.exchanges.networks import Network, cross_entropy
 from traffic.model import Floats, Labels
-from traffic.training.exchange import Exchange
-from traffic.training.networks import Network, cross_entropy
 
 FORWARD_SHARE = 1 / 3
 """Of the computing: back-propagation has two products for each one of the forward pass."""
@@ -29,6 +29,8 @@ class GatedTraining:
     ) -> None:
         self.network = network
         self.rounds = 0
+        self.forwarded = 0.0
+        """When the last forward pass ended, CLOCK_MONOTONIC: then all layers had been updated."""
         self._sent = 0
         """Rounds sent through the current exchange."""
         self._batches = batches
@@ -50,6 +52,7 @@ class GatedTraining:
             self._update(number, exchange)
             with _Taking(share * FORWARD_SHARE):
                 passed = layer.forward(passed)
+        self.forwarded = time.monotonic()
         loss, error = cross_entropy(passed, labels)
         for number in reversed(range(len(network.layers))):
             with _Taking(share * (1 - FORWARD_SHARE)):

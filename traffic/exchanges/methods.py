@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from traffic.exchanges.collective import CollectiveServer, CollectiveSettings, CollectiveWorker
+from traffic.exchanges.exchange import Exchange
+from traffic.exchanges.gloo import GlooSettings, GlooWorker
+from traffic.exchanges.pieces import cut
+from traffic.exchanges.tcp import TcpServer, TcpSettings, TcpWorker
 from traffic.model import Parameter
-from traffic.training.collective import CollectiveServer, CollectiveSettings, CollectiveWorker
-from traffic.training.exchange import Exchange
-from traffic.training.gloo import GlooSettings, GlooWorker
-from traffic.training.pieces import cut
-from traffic.training.tcp import TcpServer, TcpSettings, TcpWorker
 
 Kind = TcpSettings | CollectiveSettings | GlooSettings
 KINDS: dict[str, type[Kind]] = {"tcp": TcpSettings, "collective": CollectiveSettings, "gloo": GlooSettings}

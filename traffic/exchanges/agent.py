@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""A host of a training job: `python -m traffic.training.agent <place as JSON>` in the host's namespace.
+"""A host of a training job: `python -m traffic.exchanges.agent <place as JSON>` in the host's namespace.
 
 Reads one command a line from standard input and answers each with one line: {"answer": ...}, or {"error": "..."}.
 Ends when its standard input closes. Every time is CLOCK_MONOTONIC, which all hosts of one machine share.
@@ -21,12 +21,12 @@ import numpy as np
 
 from topologies.errors import FailureError
 from traffic import native
-from traffic.training import data
-from traffic.training.background import Background
-from traffic.training.exchange import Exchange
-from traffic.training.methods import ServerEnd, Wiring
-from traffic.training.networks import RECIPES
-from traffic.training.step import GatedTraining
+from traffic.exchanges import data
+from traffic.exchanges.background import Background
+from traffic.exchanges.exchange import Exchange
+from traffic.exchanges.methods import ServerEnd, Wiring
+from traffic.exchanges.networks import RECIPES
+from traffic.exchanges.step import GatedTraining
 from traffic.transport import core
 
 
@@ -72,25 +72,28 @@ class Worker:
     def train(self, rounds: int, every: int, compute: float) -> dict[str, Any]:
         """Train, and tell when each round ended, and the accuracy after every `every` rounds (rank 0; 0: never).
 
+        A round goes from the end of a forward pass to that of the next, of which every layer has waited for its update;
+        the last one to its last update.
         Accuracies are computed afterwards, of copies: they take none of the rounds' time.
         """
         training, exchange = self._training, self._exchange
         assert training is not None and exchange is not None
-        cpu, ends, losses = time.process_time(), [], []
+        cpu, turns, losses = time.process_time(), [], []
         copies: list[tuple[int, list[Any]]] = []
         begin = time.monotonic()
         sent = _interface_bytes()
         for _ in range(rounds):
             losses.append(training.run(exchange, compute))
-            ends.append(time.monotonic())
+            turns.append(training.forwarded)
             if every and not self._place.number and training.rounds % every == 0:
                 copies.append((training.rounds, [value.copy() for value in training.network.values]))
         training.finish(exchange)
-        seconds = time.monotonic() - begin
+        turns.append(time.monotonic())
+        seconds = turns[-1] - begin
         return {
-            "begin": begin,
-            "end": begin + seconds,
-            "ends": ends,
+            "begin": turns[0],
+            "end": turns[-1],
+            "ends": turns[1:],
             "cpu": (time.process_time() - cpu) / seconds,
             "loss": float(np.mean(losses)),
             "bytes": _interface_bytes() - sent,

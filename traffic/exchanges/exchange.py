@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from topologies.errors import FailureError
-from traffic.training.pieces import Piece
+from traffic.exchanges.pieces import Piece
 
 Gradient = NDArray[np.float32]
 PATIENCE = 60.0

@@ -11,10 +11,10 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from traffic.exchanges.data import Dataset
+from traffic.exchanges.networks import Recipe, cross_entropy
 from traffic.model import Floats
 from traffic.packer import PROTECTED_BELOW, mean_magnitudes
-from traffic.training.data import Dataset
-from traffic.training.networks import Recipe, cross_entropy
 from traffic.wire import IPV4_VALUES
 
 
@@ -25,6 +25,23 @@ class Lost(Enum):
     RANDOM = "random"
     MOST = "most important"
     """The negative control."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What gets lost of every tensor of 8 packets or more, in every round."""
+
+    lost: Lost
+    share: float
+    """Of the packets of each worker's gradient."""
+    feedback: bool = False
+    """What was lost or left out is added to the next round's (EF-SGD, arXiv 1901.09847)."""
+    left_out: float = 0.0
+    """Share of the mean's packets, the least important, that nobody gets."""
+
+    def __str__(self) -> str:
+        means = f", {self.left_out:.0%} of the means left out" if self.left_out else ""
+        return f"{self.share:.0%} lost, {self.lost.value}{means}{', error feedback' if self.feedback else ''}"
 
 
 @dataclass(frozen=True)
@@ -40,24 +57,20 @@ class Outcome:
 def train(
     recipe: Recipe,
     data: Dataset,
-    lost: Lost,
-    share: float,
+    case: Case,
     *,
-    feedback: bool,
     seed: int,
     rounds: int,
     workers: int = 4,
     every: int = 2,
 ) -> Outcome:
-    """Train as the demo's workers do, with `share` of the packets of every tensor of 8 or more lost in each round.
-
-    With `feedback` what was lost is added to the next round's gradient (EF-SGD, arXiv 1901.09847).
-    """
+    """Train as the demo's workers do, while gradients get lost, without a network."""
     network = recipe.build(seed)
     batches = [data.batches(rank, workers, recipe.batch, seed) for rank in range(workers)]
     random = np.random.default_rng((seed, 1))
     velocity = [np.zeros_like(value) for value in network.values]
     owed = [[np.zeros_like(value) for value in network.values] for _ in range(workers)]
+    owed_means = [np.zeros_like(value) for value in network.values]
     accuracies: list[tuple[int, float]] = []
     for number in range(1, rounds + 1):
         totals = [np.zeros_like(value) for value in network.values]
@@ -67,13 +80,17 @@ def train(
             for layer in reversed(range(len(network.layers))):
                 parts, error = network.layers[layer].backward(error)
                 gradient = np.concatenate([part.reshape(-1) for part in parts]) + owed[rank][layer]
-                arrived = ~_lost_values(gradient, lost, share, random)
-                if feedback:
+                arrived = ~_lost_values(gradient, case.lost, case.share, random)
+                if case.feedback:
                     owed[rank][layer] = np.where(arrived, np.float32(0), gradient)
                 totals[layer] += np.where(arrived, gradient, np.float32(0))
-        for value, total, speed in zip(network.values, totals, velocity, strict=True):
+        for layer, (value, total, speed) in enumerate(zip(network.values, totals, velocity, strict=True)):
+            mean = total / np.float32(workers) + owed_means[layer]
+            arrived = ~_lost_values(mean, Lost.LEAST, case.left_out, random)
+            if case.feedback:
+                owed_means[layer] = np.where(arrived, np.float32(0), mean)
             speed *= np.float32(recipe.momentum)
-            speed += total / np.float32(workers)
+            speed += np.where(arrived, mean, np.float32(0))
             value -= np.float32(recipe.learning_rate) * speed
         if number % every == 0:
             accuracies.append((number, network.accuracy(data.test_inputs, data.test_labels)))
@@ -94,14 +111,17 @@ def _lost_values(gradient: Floats, lost: Lost, share: float, random: np.random.G
     return np.repeat(packets, IPV4_VALUES)[: gradient.size]
 
 
-SWEEP: Sequence[tuple[Lost, float, bool]] = (
-    (Lost.LEAST, 0.0, False),
-    (Lost.LEAST, 0.1, False),
-    (Lost.LEAST, 0.2, True),
-    (Lost.LEAST, 0.4, True),
-    (Lost.LEAST, 0.6, False),
-    (Lost.LEAST, 0.6, True),
-    (Lost.RANDOM, 0.6, False),
-    (Lost.MOST, 0.1, False),
+SWEEP: Sequence[Case] = (
+    Case(Lost.LEAST, 0.0),
+    Case(Lost.LEAST, 0.1),
+    Case(Lost.LEAST, 0.2, feedback=True),
+    Case(Lost.LEAST, 0.4, feedback=True),
+    Case(Lost.LEAST, 0.4, feedback=True, left_out=0.3),
+    Case(Lost.LEAST, 0.6),
+    Case(Lost.LEAST, 0.6, feedback=True),
+    Case(Lost.LEAST, 0.6, feedback=True, left_out=0.45),
+    Case(Lost.RANDOM, 0.6),
+    Case(Lost.MOST, 0.1),
+    Case(Lost.MOST, 0.6),
 )
-"""Which packets, how many, and whether with error feedback."""
+"""The last two are the negative control."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from topologies.errors import FailureError
-from traffic.training.exchange import PATIENCE, Gradient
+from traffic.exchanges.exchange import PATIENCE, Gradient
 
 
 @dataclass(frozen=True)

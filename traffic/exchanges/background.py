@@ -9,6 +9,7 @@ that path. Bursts without one are ordinary UDP with a DSCP, and take the paths t
 from __future__ import annotations
 
 import json
+import select
 import socket
 import threading
 import time
@@ -41,6 +42,7 @@ DSCP = 32
 """CS4: by which a policy tells its class."""
 LOOK_SECONDS = 0.002
 """How often a sink looks: how exactly it knows when a burst was complete."""
+IDLE_SECONDS = 0.1
 PAYLOAD = 4 * IPV4_VALUES
 SOCKET_BYTES = 16 << 20
 SO_RCVBUFFORCE = 33
@@ -167,10 +169,16 @@ class Background:
 
     def _receive(self) -> None:
         receivers = [(sink, native.Receiver(sink.socket.fileno(), GRADIENT_BYTES)) for sink in self._sinks]
+        came = False
         while not self._stop.is_set():
-            time.sleep(LOOK_SECONDS)
+            if came:
+                time.sleep(LOOK_SECONDS)
+            else:  # wait for the next burst, so that idle hosts take no processor time from the fabric
+                select.select([sink.socket for sink in self._sinks], [], [], IDLE_SECONDS)
+            came = False
             for sink, receiver in receivers:
                 while len(packets := receiver.take(0)):
+                    came = True
                     numbers = packets.headers["round"].astype(np.int64)
                     numbers = numbers[numbers < self._numbers]
                     np.add.at(sink.packets, numbers, 1)
