@@ -29,8 +29,6 @@ SILENCE_SECONDS = 30.0
 MEET_SECONDS = 15.0
 """How long workers may take to meet, once all have called the roster."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-TOLERANCE = 0.2
-"""Share of a sum's values that may be lost."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,12 @@ class Way:
     compensation: float = 0.0
     transport: str = "gradlane"
     """"gradlane", the bounded-loss transport, or "tcp"."""
+    tolerance: float = 0.2
+    """Share of the values on their way to a sum that may be lost. Of the bounded-loss transport, as what follows."""
+    left_out: float = 0.0
+    """Share of a sum that workers do without."""
+    wire: DataType = DataType.FLOAT32
+    """How values travel."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,9 @@ class Trained:
             "transport": self.way.transport,
             "batch": self.way.batch,
             "step_size": self.way.step,
+            "tolerance": self.way.tolerance if self.way.transport == "gradlane" else 0.0,
+            "left_out": self.way.left_out,
+            "wire": self.way.wire.name.lower(),
             "compensation": self.way.compensation,
             "seconds": round(self.seconds, 3),
             "reached": self.reached,
@@ -149,9 +156,11 @@ class UnevenJob:
             if self._data is None:
                 self._data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-uneven-")))
                 share("mnist", self._data)
+            way = self.way
             job = replace(
-                job_of(self.running, self._first, self.server), op=Op.SUM, wire=DataType.FLOAT32, eager=False,
-                tolerance=Tolerance(push=TOLERANCE), patience=self._patience, connect_timeout=MEET_SECONDS,
+                job_of(self.running, self._first, self.server), op=Op.SUM, wire=way.wire, eager=False,
+                tolerance=Tolerance(push=way.tolerance, pull=way.left_out), patience=self._patience,
+                connect_timeout=MEET_SECONDS,
             )  # fmt: skip
             settings = RosterSettings(
                 job.as_dict(), ROSTER_PORT, values_of(network()), self.way.transport, self._stop_on_death,

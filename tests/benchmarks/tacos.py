@@ -175,6 +175,7 @@ ROWS: dict[str, Callable[[], Row]] = {
     "4x4x4 grid, trees": lambda: trees(mesh(4, 4, 4)),
     "40000 mesh, matching": lambda: huge(mesh(200, 200), f"matching (greedy), {THREADS} threads", matched),
 }
+LONG = ("40000 mesh, matching",)
 
 
 def main() -> None:
@@ -182,6 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="rows whose name has this in it")
     parser.add_argument("--without", help="rows to leave out, by a part of the name")
+    parser.add_argument("--long", action="store_true", help=f"also {', '.join(LONG)}: a quarter of an hour")
     parser.add_argument("--row", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.row:
@@ -189,6 +191,8 @@ def main() -> None:
         return
     rows = []
     for name in ROWS:
+        if name in LONG and not chosen.long:
+            continue
         if (chosen.only and chosen.only not in name) or (chosen.without and chosen.without in name):
             continue
         command = [sys.executable, "-m", "tests.benchmarks.tacos", "--row", name]

@@ -122,12 +122,15 @@ def _schedule(about: dict[str, Any], columns: dict[str, Any]) -> Schedule:
     )
     refuse_senseless(network, demand)
     ticks(network, demand.chunk_bytes)
+    link = np.array(columns["link"], np.uint32)
+    if len(link) and link.max() >= network.links:
+        raise ValueError(f"a send goes over link {link.max()} of {network.links}")
     return Schedule(
         network,
         demand,
         about["engine"],
         np.array(columns["chunk"], np.uint32),
-        np.array(columns["link"], np.uint32),
+        link,
         np.array(columns["start"], np.int64),
         np.array(columns["end"], np.int64),
         np.array(columns["reduces"], np.bool_),

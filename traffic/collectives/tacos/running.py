@@ -71,7 +71,8 @@ def run(
                 f"the schedule is for {collective.network.npus} hosts, {fabric.name} has {len(fabric.hosts)}"
             )
         members = [fabric.hosts[npu].name for npu in collective.demand.group]
-        predicted = on_the_wire(collective, values).seconds
+        collective = on_the_wire(collective, values)
+        predicted = collective.seconds
     else:
         members = hosts or [host.name for host in fabric.hosts]
     sites = [site_of(running, name) for name in members]
