@@ -16,6 +16,7 @@ import click
 import typer
 from rich.console import Console
 from rich.logging import RichHandler
+from rich.measure import Measurement
 from rich.table import Table
 
 from topologies.errors import FailureError, GradlaneError
@@ -84,7 +85,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, rig
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(str(cell) if cell is not None else "-" for cell in row))
-    console.print(table)
+    # In a terminal that is narrower than the words, rich would leave columns out; so the terminal folds the lines.
+    needs = Measurement.get(console, console.options.update(max_width=PIPED_WIDTH), table)
+    fits = console.width >= needs.minimum
+    (console if fits else Console(highlight=False, width=needs.maximum)).print(table)
 
 
 def end_with_failures(results: Mapping[str, object]) -> None:
@@ -111,6 +115,11 @@ def run(app: typer.Typer, arguments: Sequence[str] | None = None, name: str = "g
         return 130
     except BrokenPipeError:
         # The reader went away, as `head` does: nobody is left to tell.
+        _drop_output()
+        return 0
+    except SystemExit as exit_:
+        if not isinstance(exit_.__context__, BrokenPipeError):  # as typer and rich end a program whose reader went away
+            raise
         _drop_output()
         return 0
     except OSError as error:  # a disk that is full, a folder that cannot be written

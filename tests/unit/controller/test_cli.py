@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import topologies
-from controller.cli import app, run
+from controller.cli import app, common, run
 from controller.p4rt.pipeline import Pipeline
 from tests.unit.controller.conftest import FakeFabric
 from tests.unit.controller.softswitches import SoftswitchFabric
@@ -86,14 +87,14 @@ def printed_to(output: int) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_nothing_is_said_of_a_reader_that_went_away() -> None:
+def test_a_reader_that_went_away_is_no_error() -> None:
     ours, theirs = os.pipe()
     os.close(ours)
     try:
         done = printed_to(theirs)
     finally:
         os.close(theirs)
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_full_disk_is_one_line_and_exits_with_1() -> None:
@@ -105,6 +106,13 @@ def test_a_full_disk_is_one_line_and_exits_with_1() -> None:
 def test_standard_output_may_be_closed() -> None:
     done = printed_to(-1)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_narrow_terminal_loses_no_column(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for width in (1, 20):
+        monkeypatch.setattr(common, "console", Console(width=width))
+        common.print_table(["switch", "address", "entries"], [("leaf1", "127.0.0.1:50051", 97)], right=["entries"])
+        assert capsys.readouterr().out.split() == ["switch", "address", "entries", "leaf1", "127.0.0.1:50051", "97"]
 
 
 def test_without_a_fabric_every_verb_says_so_and_exits_with_1(
