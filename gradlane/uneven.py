@@ -60,7 +60,7 @@ def run(
     found = []
     for way in WAYS:
         found.append(train(running, workers, server, way, check, lambda text: console.print(f"  {text}", markup=False)))
-        console.print(f"  {way.title}: {found[-1].told[-1].accuracy:.1%} after {found[-1].seconds:.1f} s")
+        console.print(f"  {way.title}: {found[-1].last.accuracy:.1%} after {found[-1].seconds:.1f} s")
     console.print(table(found, workers))
     output.mkdir(parents=True, exist_ok=True)
     file = output / "abs_sgd.json"

@@ -29,8 +29,6 @@ SILENCE_SECONDS = 30.0
 MEET_SECONDS = 15.0
 """How long workers may take to meet, once all have called the roster."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-TOLERANCE = 0.2
-"""Share of a sum's values that may be lost."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,12 @@ class Way:
     compensation: float = 0.0
     transport: str = "gradlane"
     """"gradlane", the bounded-loss transport, or "tcp"."""
+    tolerance: float = 0.2
+    """Share of the values on their way to a sum that may be lost. Of the bounded-loss transport, as what follows."""
+    left_out: float = 0.0
+    """Share of a sum that workers do without."""
+    wire: DataType = DataType.FLOAT32
+    """How values travel."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,14 @@ class Trained:
     target: float
 
     @property
+    def last(self) -> Told:
+        """When it came to the target, or how far it came."""
+        return next((told for told in self.told if told.accuracy >= self.target), self.told[-1])
+
+    @property
     def reached(self) -> bool:
         """Whether it came to the target."""
-        return self.told[-1].accuracy >= self.target
+        return self.last.accuracy >= self.target
 
     @property
     def lost(self) -> float:
@@ -70,8 +79,8 @@ class Trained:
 
     @property
     def seconds(self) -> float:
-        """Until the end, which is the target if it was reached."""
-        return self.told[-1].seconds
+        """To the target, or to the end if it was not reached."""
+        return self.last.seconds
 
     @property
     def samples_per_s(self) -> float:
@@ -89,10 +98,13 @@ class Trained:
             "transport": self.way.transport,
             "batch": self.way.batch,
             "step_size": self.way.step,
+            "tolerance": self.way.tolerance if self.way.transport == "gradlane" else 0.0,
+            "left_out": self.way.left_out,
+            "wire": self.way.wire.name.lower(),
             "compensation": self.way.compensation,
             "seconds": round(self.seconds, 3),
             "reached": self.reached,
-            "accuracy": self.told[-1].accuracy,
+            "accuracy": self.last.accuracy,
             "samples_per_s": round(self.samples_per_s, 1),
             "values_lost": round(self.lost, 4),
             "curve": [asdict(told) for told in self.told],
@@ -144,9 +156,11 @@ class UnevenJob:
             if self._data is None:
                 self._data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-uneven-")))
                 share("mnist", self._data)
+            way = self.way
             job = replace(
-                job_of(self.running, self._first, self.server), op=Op.SUM, wire=DataType.FLOAT32, eager=False,
-                tolerance=Tolerance(push=TOLERANCE), patience=self._patience, connect_timeout=MEET_SECONDS,
+                job_of(self.running, self._first, self.server), op=Op.SUM, wire=way.wire, eager=False,
+                tolerance=Tolerance(push=way.tolerance, pull=way.left_out), patience=self._patience,
+                connect_timeout=MEET_SECONDS,
             )  # fmt: skip
             settings = RosterSettings(
                 job.as_dict(), ROSTER_PORT, values_of(network()), self.way.transport, self._stop_on_death,
@@ -200,7 +214,9 @@ class UnevenJob:
 
     def run(self, check: Callable[[], None] = lambda: None, say: Callable[[str], None] = lambda text: None) -> Trained:
         """Train to the end and return how it went; `say` is told of deaths and the like. Raises FailureError."""
-        told, spent, events = [], [], []
+        told: list[Told] = []
+        spent: list[Spent] = []
+        events: list[dict[str, Any]] = []
         for line in self.lines(check):
             match line:
                 case {"told": values}:

@@ -96,6 +96,9 @@ def _measure(bed: Bed, plan: Plan, part: Part, console: Console, output: Path) -
 def _tune(experiment: Experiment, methods: Sequence[Method], console: Console) -> TcpTuning:
     if not any(method.tcp for method in methods):
         return experiment.tuning
+    if len(experiment.plan.tunings) == 1:
+        experiment.tuning = experiment.plan.tunings[0]
+        return experiment.tuning
     console.print(f"tuning TCP: {len(experiment.plan.tunings)} settings, {experiment.plan.trial_rounds} rounds of each")
     trials = experiment.tune(METHODS[TUNED])
     for tuning, rounds in sorted(trials.items(), key=lambda pair: (-len(pair[1]), sum(pair[1]) / len(pair[1]))):
@@ -140,10 +143,20 @@ def _narrowed(plan: Plan, options: argparse.Namespace) -> Plan:
             if name not in METHODS:
                 raise UsageError(f"--methods: there is no {name!r}; there are {', '.join(METHODS)}")
         plan = replace(plan, parts=tuple(replace(part, methods=chosen) for part in plan.parts))
-    for name in ("draws", "rounds"):
+    if options.tcp:
+        plan = replace(plan, tunings=(_tuning(options.tcp),))
+    for name in ("draws", "rounds", "trial_rounds"):
         if value := getattr(options, name):
             plan = replace(plan, **{name: value})
     return plan
+
+
+def _tuning(text: str) -> TcpTuning:
+    """Read CONGESTION,RTO,QUEUE. Raises UsageError."""
+    known = {(t.congestion, str(t.least_rto_ms), str(t.queue_packets)): t for t in plans.FULL.tunings}
+    if (given := tuple(text.split(","))) not in known:
+        raise UsageError(f"--tcp: there is no {text!r}; there are {'; '.join(map(','.join, known))}")
+    return known[given]  # type: ignore[index]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -158,6 +171,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--methods", metavar="NAME,...", help="run these alone")
     parser.add_argument("--draws", type=int, help="hash draws for each seed")
     parser.add_argument("--rounds", type=int, help="of each training, all draws together")
+    parser.add_argument("--trial-rounds", type=int, help="of each setting of TCP, and without background")
+    parser.add_argument("--tcp", metavar="CONGESTION,RTO,QUEUE", help="use these settings, such as cubic,5,64, untuned")
     parser.add_argument("--rate", help="of every link, such as 25M: less where processors are the bottleneck")
     options = parser.parse_args(arguments)
     began = time.monotonic()

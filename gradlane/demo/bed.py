@@ -19,7 +19,6 @@ from controller.p4rt.pipeline import Pipeline
 from controller.policy import Policy
 from controller.reconcile import Controller
 from gradlane.demo.agents import Agent, Answer, ask, collect
-from gradlane.run import slowed
 from topologies import addresses, processes
 from topologies.errors import FailureError
 from topologies.mininet_fabric import MininetFabric
@@ -190,7 +189,7 @@ class Bed:
         collect(dict(enumerate(everybody)), START_SECONDS, self._net.check)
         if self._real_time:
             pids = (*(agent.pid for agent in everybody), *self._switch_pids())
-            if refusals := {why for pid in pids if (why := _in_real_time(pid))}:
+            if refusals := {why for pid in pids if (why := in_real_time(pid))}:
                 self.refused = (
                     f"no real time for switches and hosts ({', '.join(refusals)}): what else runs on this machine shows"
                 )
@@ -218,12 +217,15 @@ def renumbered(fabric: Fabric, draw: int) -> Fabric:
 
 
 def load_fabric(rate: float | None = None) -> Fabric:
-    """Return the demo's fabric, with links of this rate, bit/s, unless they keep theirs."""
+    """Return the demo's fabric, with links of this rate in bit/s, unless they keep theirs."""
     fabric = topologies.load(FABRIC)
-    return fabric if rate is None else slowed(fabric, round(fabric.links[0].rate_bps / rate))
+    if rate is None:
+        return fabric
+    bps = round(rate)
+    return replace(fabric, links=tuple(replace(link, rate_bps=bps, reverse_rate_bps=bps) for link in fabric.links))
 
 
-def _in_real_time(pid: int) -> str:
+def in_real_time(pid: int) -> str:
     """Let all threads of a process go before what is no fabric's: else others' computing shows. Returns why not."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
         try:

@@ -27,7 +27,7 @@ class Segment:
     """Some rounds of one training in one hash draw."""
 
     rounds: NDArray[np.float64]
-    """Seconds of each: until the slowest worker has done its forward and backward pass."""
+    """Seconds of each: backward pass, exchange, and the next forward pass, until the slowest worker has done that."""
     accuracies: list[tuple[int, float]]
     """(rounds that the training had done, accuracy)."""
     bytes_per_round: float

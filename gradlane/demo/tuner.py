@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give TCP its best: every congestion control, least RTO and queue depth is tried under the load itself.
 
-One trial is luck: the better half is tried again, and the better half of that (successive halving, arXiv 1502.07943).
+One trial is luck, so the better half is tried again (successive halving, arXiv 1502.07943).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gradlane.demo.bed import TcpTuning
 CONGESTION = ("cubic", "bbr")
 LEAST_RTO_MS = (5, 200)
 QUEUE_PACKETS = (64, 256, 1000)
-TURNS = 3
+TURNS = 2
 """How often the best are tried."""
 
 Rounds = list[float]
@@ -32,7 +32,7 @@ def candidates() -> list[TcpTuning]:
 
 def trials(settings: int) -> int:
     """Return how many trials so many settings take."""
-    return sum(-(-settings // 2**turn) for turn in range(TURNS)) if settings > 1 else settings
+    return sum(-(-settings // 2**turn) for turn in range(TURNS))
 
 
 def best(found: Mapping[TcpTuning, Rounds]) -> TcpTuning:
@@ -47,7 +47,7 @@ def tune(
     """Try every setting; `trial`, told which turn it is, returns its rounds in seconds. Returns the best, and all."""
     found: dict[TcpTuning, Rounds] = {tuning: [] for tuning in among}
     left = list(among)
-    for turn in range(TURNS if len(left) > 1 else 1):
+    for turn in range(TURNS):
         for tuning in left:
             found[tuning] += trial(tuning, turn)
         keep = sorted(left, key=lambda tuning: mean(found[tuning]))[: -(-len(left) // 2)]

@@ -15,7 +15,6 @@ from typing import Any
 
 from topologies.errors import FailureError, UsageError
 from traffic.collectives.plan import Plan, plan_of
-from traffic.transport.core import MAX_BURST
 from traffic.transport.loss import ErrorFeedback, Fill
 from traffic.transport.rate import RateSettings
 from traffic.transport.settings import Settings
@@ -26,6 +25,8 @@ from traffic.wire import FRAME_OVERHEAD, GRADIENT_PORT, IPV4_VALUES, IPV6_VALUES
 PARAMETER_SERVER = "ps"
 
 
+BURST = 8
+"""Packets of each worker that may stand in a queue without being congestion."""
 MAX_AHEAD = 4
 """Quanta of a peer's rate in a burst: where all send to one link, a burst takes a quantum of the link's."""
 HEADROOM = 0.97
@@ -161,7 +162,7 @@ class Job:
         """The transport's, once all have met."""
         rate, default = self._rates, Settings()
         least, most = default.feedback
-        often = min(max(rate.target_delay // 2, least), LONGEST_FEEDBACK)
+        often = min(max(rate.target_delay, least), LONGEST_FEEDBACK)
         return Settings(
             rate=rate,
             ahead=min(len(self.workers), MAX_AHEAD),
@@ -193,14 +194,14 @@ class Job:
     def _rates(self) -> RateSettings:
         """Bounds that follow from who may send to one link at once: all workers, in rounds that begin together.
 
-        A burst of each is no congestion.
+        Some packets of each in a queue are no congestion.
         """
         workers, default = len(self.workers), RateSettings()
-        bursts = workers * MAX_BURST * 8 * MTU / self.line_rate
+        bursts = workers * BURST * 8 * MTU / self.line_rate
         fair = self.line_rate / self.plan.most_senders
         return RateSettings(
             line=self.line_rate,
-            initial=min(max(fair, default.initial), self.line_rate),
+            initial=max(fair, default.least),
             fair=fair,
             least=min(max(self.line_rate / (2 * workers), default.least), self.line_rate),
             target_delay=max(round(bursts * SECOND), default.target_delay),

@@ -72,25 +72,28 @@ class Worker:
     def train(self, rounds: int, every: int, compute: float) -> dict[str, Any]:
         """Train, and tell when each round ended, and the accuracy after every `every` rounds (rank 0; 0: never).
 
+        A round goes from the end of a forward pass to that of the next, of which every layer has waited for its update;
+        the last one to its last update.
         Accuracies are computed afterwards, of copies: they take none of the rounds' time.
         """
         training, exchange = self._training, self._exchange
         assert training is not None and exchange is not None
-        cpu, ends, losses = time.process_time(), [], []
+        cpu, turns, losses = time.process_time(), [], []
         copies: list[tuple[int, list[Any]]] = []
         begin = time.monotonic()
         sent = _interface_bytes()
         for _ in range(rounds):
             losses.append(training.run(exchange, compute))
-            ends.append(time.monotonic())
+            turns.append(training.forwarded)
             if every and not self._place.number and training.rounds % every == 0:
                 copies.append((training.rounds, [value.copy() for value in training.network.values]))
         training.finish(exchange)
-        seconds = time.monotonic() - begin
+        turns.append(time.monotonic())
+        seconds = turns[-1] - begin
         return {
-            "begin": begin,
-            "end": begin + seconds,
-            "ends": ends,
+            "begin": turns[0],
+            "end": turns[-1],
+            "ends": turns[1:],
             "cpu": (time.process_time() - cpu) / seconds,
             "loss": float(np.mean(losses)),
             "bytes": _interface_bytes() - sent,

@@ -29,6 +29,8 @@ class GatedTraining:
     ) -> None:
         self.network = network
         self.rounds = 0
+        self.forwarded = 0.0
+        """When the last forward pass ended, CLOCK_MONOTONIC: then all layers had been updated."""
         self._sent = 0
         """Rounds sent through the current exchange."""
         self._batches = batches
@@ -50,6 +52,7 @@ class GatedTraining:
             self._update(number, exchange)
             with _Taking(share * FORWARD_SHARE):
                 passed = layer.forward(passed)
+        self.forwarded = time.monotonic()
         loss, error = cross_entropy(passed, labels)
         for number in reversed(range(len(network.layers))):
             with _Taking(share * (1 - FORWARD_SHARE)):

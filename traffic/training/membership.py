@@ -18,9 +18,9 @@ import numpy as np
 from topologies.errors import FailureError
 from traffic.collectives.communicator import Communicator
 from traffic.collectives.job import Job
+from traffic.exchanges.tcp import TcpSettings
 from traffic.training.real import RealTraining, Reducer
 from traffic.training.rule import State
-from traffic.training.tcp import TcpSettings
 from traffic.training.tcp_sums import NEWEST, TcpSums
 
 HIGH = float(1 << 20)
@@ -191,10 +191,15 @@ class Membership:
 
 
 def newest(sums: Reducer, rank: int, size: int, state: State) -> State:
-    """Return the state of whoever has applied the most sums, the same on every rank. Raises CollectiveError."""
+    """Return the state of whoever has applied the most sums, the same on every rank. Raises CollectiveError.
+
+    Replicas of as many sums are equal, and travel only if somebody has applied fewer, or nobody any.
+    """
     told = np.zeros(size + 1, np.float32)
     told[rank] = state.updates + 1
     updates = sums.all_reduce(told, tensor=NEWEST - 1, round=0).result().values[:size]
+    if updates.min() == updates.max() > 1:
+        return state
     values = state.weights.size
     packed = np.zeros(2 * values + 3, np.float32)
     if rank == int(np.argmax(updates)):

@@ -55,7 +55,7 @@ class Quota:
 
 def _place(name: str, quota: int) -> tuple[Path, dict[str, str]]:
     """Return the folder of a group below this process's own, and the files that limit it."""
-    own = {}
+    own: dict[str, str] = {}
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         own |= dict.fromkeys(controllers.split(","), path.lstrip("/"))

@@ -25,7 +25,7 @@ from typing import Any
 from topologies.errors import FailureError, GradlaneError
 from traffic.collectives.job import Job
 from traffic.collectives.server import Server
-from traffic.training.tcp import TcpSettings
+from traffic.exchanges.tcp import TcpSettings
 from traffic.training.tcp_sums import TcpSumServer
 
 LOOK_SECONDS = 0.02
@@ -47,6 +47,8 @@ class RosterSettings:
     """Whether training ends with an error when a worker is lost."""
     patience: float = 3.0
     """Seconds that a worker may take to come to a new generation, before it is lost."""
+    start_seconds: float = 60.0
+    """How long the first workers may take to call."""
 
 
 @dataclass(eq=False)
@@ -119,12 +121,18 @@ class Roster:
         member.said += more
         *lines, member.said = member.said.split(b"\n")
         for line in lines:
-            self._heard(member, json.loads(line))
+            try:
+                self._heard(member, json.loads(line))
+            except ValueError:
+                self._lost(member, "said what is no JSON")
+                return
 
     def _heard(self, member: Member, message: dict[str, Any]) -> None:
         match message:
             case {"join": {"name": name, "address": address}}:
                 member.name, member.address, member.waiting = name, address, True
+                for other in [other for other in self._living if other.address == address]:
+                    self._lost(other, "has called anew")
                 self.members.append(member)
                 if self.generation:
                     say(event="joins", worker=name)
@@ -178,7 +186,7 @@ class Roster:
         if not self.generation:
             if len(self._living) >= len(self.first.workers):
                 self._begin()
-            elif seconds > self.first.connect_timeout:
+            elif seconds > self.settings.start_seconds:
                 wanted = len(self.first.workers)
                 raise FailureError(f"{len(self._living)} of {wanted} workers came within {seconds:.0f} s")
             return

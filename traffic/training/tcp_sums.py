@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from traffic.collectives.statistics import Statistics
+from traffic.exchanges.pieces import Piece, cut
+from traffic.exchanges.tcp import TcpServer, TcpSettings, TcpWorker
 from traffic.model import Parameter
-from traffic.training.pieces import Piece, cut
 from traffic.training.real import NOTES, SUMS
 from traffic.training.share import CHUNK_VALUES, Floats, chunks_of
-from traffic.training.tcp import TcpServer, TcpSettings, TcpWorker
 
 NEWEST, BARRIER = NOTES + 1, NOTES + 2
 PIECE = 16384

@@ -427,7 +427,7 @@ class Endpoint:
             data_type=data_type,
             first_sequence=self._random.randrange(1 << 32),
             protected_share=peer.settings.protected_share if tolerance else 1.0,
-            held_share=max(tolerance - peer.settings.spare_share, 0.0),
+            held_share=max(tolerance - min(peer.settings.spare_share, (1 - tolerance) / 2), 0.0),
             path=path,
             blank=blank,
         )

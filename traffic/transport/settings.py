@@ -37,7 +37,8 @@ class Settings:
     protected_share: float = 0.05
     """The most important packets of a tensor that must arrive."""
     spare_share: float = 0.1
-    """Of the tolerance: packets that are sent although they may be missing, so that as many may get lost on the way."""
+    """Of the tolerance: packets that are sent although they may be missing, so that as many may get lost on the way; at
+    most half as many as must arrive."""
     feedback: tuple[int, int] = (2 * MILLISECOND, 10 * MILLISECOND)
     """Bounds of the time between two reports to a sender, which is half a round trip."""
     memory_per_peer: int = 64 << 20

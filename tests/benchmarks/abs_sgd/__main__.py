@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
             console.print(_table(found, speedups[-1]))
         console.print(f"{time.process_time() - began:.0f} s of CPU\n")
         _write({**before, **study.summary(rows, speedups)}, options.output)
-    picture.draw(rows, speedups, options.output.with_suffix(".png"))
+        picture.draw(rows, speedups, options.output.with_suffix(".png"))
     console.print(f"written: {options.output}, {options.output.with_suffix('.png')}")
     return 0
 
@@ -63,12 +63,15 @@ def main(arguments: list[str] | None = None) -> int:
 def _fabric(runs: Runs, before: dict[str, Any], options: argparse.Namespace, console: Console) -> int:
     from tests.benchmarks.abs_sgd import fabric  # it needs Mininet
 
-    found = fabric.run(Tuner(runs), console, options.output.parent, pairs=options.pairs, every=options.full)
-    _write({**before, "fabric": found}, options.output)
-    picture = options.output.with_suffix(".fabric.png")
-    fabric.draw(found, picture)
-    console.print(f"{found['speedup']['median']}x ({found['speedup']['least']} to {found['speedup']['most']})")
-    console.print(f"written: {options.output}, {picture}")
+    drawn = options.output.with_suffix(".fabric.png")
+
+    def keep(found: dict[str, Any]) -> None:
+        _write({**before, "fabric": found}, options.output)
+        fabric.draw(found, drawn)
+        console.print(f"{found['speedup']['median']}x ({found['speedup']['least']} to {found['speedup']['most']})")
+
+    fabric.run(runs, console, options.output.parent, keep, pairs=options.pairs, every=options.full)
+    console.print(f"written: {options.output}, {drawn}")
     return 0
 
 

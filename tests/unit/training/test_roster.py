@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -31,14 +32,14 @@ class Group:
     """A roster and its workers, as processes."""
 
     def __init__(self, stack: ExitStack, *, transport: str = "gradlane", patience: float = 5.0, **more: Any) -> None:
-        self._stack, self._port, self._transport = stack, next(PORTS), transport
+        self._stack, self.port, self._transport = stack, next(PORTS), transport
         workers = tuple(f"127.78.1.{number + 1}" for number in range(WORKERS))
         job = Job(
             number=100, workers=workers, servers=(SERVER,), op=Op.SUM, patience=patience, connect_timeout=30.0,
-            port=self._port + 15,
+            port=self.port + 15,
         )  # fmt: skip
         settings = RosterSettings(
-            job.as_dict(), self._port, quadratic().values, transport, patience=patience, **more
+            job.as_dict(), self.port, quadratic().values, transport, patience=patience, **more
         )  # fmt: skip
         self.roster = self._run("traffic.training.roster", json.dumps(asdict(settings)))
         assert "ready" in self.line()
@@ -46,7 +47,7 @@ class Group:
 
     def start(self, *numbers: int, updates: int = ENDLESS) -> None:
         for number in numbers:
-            arguments = str(number), str(self._port), self._transport, str(updates)
+            arguments = str(number), str(self.port), self._transport, str(updates)
             self.workers[number] = self._run("tests.unit.training.elastic_worker", *arguments)
 
     def _run(self, module: str, *arguments: str) -> subprocess.Popen[str]:
@@ -144,3 +145,19 @@ def test_a_worker_that_was_silent_is_left_behind_and_comes_back(stack: ExitStack
     ends = group.ends()
     assert len({end["digest"] for end in ends}) == 1
     assert len(ends) == 4
+
+
+def test_a_caller_that_talks_nonsense_or_calls_twice_harms_nobody(stack: ExitStack) -> None:
+    group = Group(stack)
+    with socket.create_connection((SERVER, group.port)) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert stranger.recv(10) == b""
+    group.start(0, 1, 2)
+    group.generation(3)
+    first = group.workers[2]
+    group.start(2, updates=20)
+    assert "called anew" in group.until(lambda line: line.get("event") == "lost")["how"]
+    first.kill()
+    ends = group.ends()
+    assert sorted(end["number"] for end in ends) == [0, 1, 2]
+    assert len({end["digest"] for end in ends}) == 1
