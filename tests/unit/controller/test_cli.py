@@ -62,6 +62,10 @@ def test_mistakes_are_one_line_and_exit_with_2(capsys: pytest.CaptureFixture[str
     bad = tmp_path / "bad.yaml"
     bad.write_text("name: x\nqueues:\n  default: {bytes: tall}\n")
     assert f"{bad}:3: queues.default.bytes: 'tall' is no depth" in complaint(capsys, 2, "policy", "validate", bad)
+    bad.write_text("name: x\npunt:\n" + "".join(f"  - {{protocol: {n}, action: drop}}\n" for n in range(65)))
+    assert f"{bad}:2: punt: makes 65 rows of table punt on leaf1, which holds 64" in complaint(
+        capsys, 2, "policy", "validate", bad
+    )
     assert "no policy is named 'dclp'" in complaint(capsys, 2, "policy", "validate", "dclp")
     assert "No such command" in complaint(capsys, 2, "polish")
     assert "No such option" in complaint(capsys, 2, "status", "--fast")
