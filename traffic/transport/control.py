@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +105,8 @@ class Opening:
     @staticmethod
     def parse(body: bytes) -> Opening:
         """Read the body; raises Malformed."""
-        opening = Opening(*_unpack(_OPENING, body[: _OPENING.size])[:-1])
+        known: tuple[Any, ...] = _unpack(_OPENING, body[: _OPENING.size])[:-1]
+        opening = Opening(*known)
         if bitmap := body[_OPENING.size :]:
             told = min(-(-opening.values // max(opening.per_packet, 1)), MAP_PACKETS)
             if len(bitmap) != -(-told // 8):
