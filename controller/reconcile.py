@@ -19,6 +19,7 @@ from typing import Any, Final
 from controller import policy as policies
 from controller.changes import Changes
 from controller.compiler import DesiredState, Target, compile_policy
+from controller.compiler.capacity import check_capacity
 from controller.device import Applied, Device, Program
 from controller.fleet import on_each
 from controller.history import History, Revision
@@ -132,9 +133,14 @@ class Controller:
             raise
 
     def compile(self, policy: Policy, failed: FailedLinks | None = ()) -> dict[str, DesiredState]:
-        """Return what every switch should hold under `policy`, around `failed` links (None: those down right now)."""
+        """Return what every switch should hold under `policy`, around `failed` links (None: those down right now).
+
+        Raises UsageError for a policy that does not fit the fabric, or the program's tables.
+        """
         around = failed_links(self.running.fabric) if failed is None else failed
-        return compile_policy(policy, self.running.fabric, self.targets, around)
+        states = compile_policy(policy, self.running.fabric, self.targets, around)
+        check_capacity(policy, states, self.program.pipeline)
+        return states
 
     def former(self) -> dict[str, DesiredState]:
         """Return what every switch was given last; empty if that was nothing."""

@@ -256,7 +256,11 @@ def verbs(state_path: Path) -> dict[str, Callable[[str], None]]:
 
     def verb(name: str) -> Callable[[str], None]:
         def call(line: str) -> None:
-            gradctl.run(gradctl.app, [name, "--fabric-state", str(state_path), *shlex.split(line)])
+            try:
+                arguments = shlex.split(line)
+            except ValueError as error:  # a quotation that nobody closed
+                raise UsageError(f"{name} {line}: {error}") from None
+            gradctl.run(gradctl.app, [name, "--fabric-state", str(state_path), *arguments])
 
         call.__doc__ = f"The same as `gradctl {name}`, with its arguments and options."
         return call

@@ -31,7 +31,9 @@ class FabricPrompt(CLI):  # type: ignore[misc]
             return super().onecmd(line)  # type: ignore[no-any-return]
         except GradlaneError as error:
             print(f"error: {error}", flush=True)
-            return None
+        except Exception as error:  # Mininet's own verbs meet what they did not reckon with: the fabric outlives that
+            print(f"error: {line.strip()}: {error or type(error).__name__}", flush=True)
+        return None
 
     def waitForNode(self, node: Any) -> None:
         """Wait for a node's command and print its output; only a person's typing goes to the command."""

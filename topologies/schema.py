@@ -21,11 +21,22 @@ from pydantic import (
 
 from topologies.addresses import MAX_HOSTS_PER_SWITCH
 from topologies.model import DEFAULT_FIRST_GRPC_PORT, DEFAULT_MTU, MAX_PORTS
-from topologies.units import parse_duration, parse_rate
+from topologies.units import format_rate, parse_duration, parse_rate
+
+MIN_RATE = 4000
+"""Of a link: below it the kernel's token bucket cannot hold two of the largest frames, also at BMv2's lower rates."""
+
+
+def _link_rate(rate: int) -> int:
+    if rate < MIN_RATE:
+        raise ValueError(f"a link's rate is at least {format_rate(MIN_RATE)}bit/s, not {rate} bit/s")
+    return rate
+
 
 Rate = Annotated[
     int,
     BeforeValidator(parse_rate),
+    AfterValidator(_link_rate),
     WithJsonSchema(
         {"type": ["integer", "string"], "description": "bit/s, or text such as 100M or 1.5G", "examples": ["100M"]}
     ),
@@ -46,6 +57,8 @@ def _unicast_mac(value: str) -> str:
         raise ValueError(f"{value!r} is not a MAC address; write six bytes, such as 02:00:0a:00:01:01")
     if int(octets[0], 16) & 1:
         raise ValueError(f"{value!r} is a group address; a host needs a unicast one")
+    if not any(int(octet, 16) for octet in octets):
+        raise ValueError(f"{value!r} cannot be a host's address")
     return ":".join(octets).lower()
 
 
@@ -54,7 +67,13 @@ def _ipv4(value: str) -> str:
         address = ipaddress.IPv4Address(value)
     except ValueError:
         raise ValueError(f"{value!r} is not an IPv4 address") from None
-    if address.is_multicast or address.is_unspecified or address.is_loopback or address.is_link_local:
+    if (
+        address.is_multicast
+        or address.is_unspecified
+        or address.is_loopback
+        or address.is_link_local
+        or address.is_reserved
+    ):
         raise ValueError(f"{value!r} cannot be a host's address")
     return str(address)
 

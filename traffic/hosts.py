@@ -38,9 +38,14 @@ class Site:
 
 
 def site_of(running: RunningFabric, name: str) -> Site:
-    """Return a host of a running fabric. Raises UsageError if it has none of that name."""
+    """Return a host of a running fabric.
+
+    Raises UsageError if it has none of that name, FailureError if the fabric is still starting and has not got it yet.
+    """
     fabric = running.fabric
     host = fabric.host(name)
+    if name not in running.hosts:
+        raise FailureError(f"fabric {fabric.name} is starting and has no host {name} yet; try again in a moment")
     return Site(
         name=name,
         enter=tuple(processes.inside(running.hosts[name].process.pid)),

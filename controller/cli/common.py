@@ -16,6 +16,7 @@ import click
 import typer
 from rich.console import Console
 from rich.logging import RichHandler
+from rich.measure import Measurement
 from rich.table import Table
 
 from topologies.errors import FailureError, GradlaneError
@@ -46,7 +47,8 @@ SwitchesArgument = Annotated[list[str] | None, typer.Argument(help="Switches (de
 PIPED_WIDTH = 160
 """Columns where there is no terminal to ask: wide enough that no listing folds a cell."""
 
-console = Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH)
+_asks_terminal = "COLUMNS" in os.environ or (sys.stdout is not None and sys.stdout.isatty())
+console = Console(highlight=False, width=None if _asks_terminal else PIPED_WIDTH)
 
 
 def new_app(help_text: str) -> typer.Typer:
@@ -83,7 +85,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, rig
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(str(cell) if cell is not None else "-" for cell in row))
-    console.print(table)
+    # In a terminal that is narrower than the words, rich would leave columns out; so the terminal folds the lines.
+    needs = Measurement.get(console, console.options.update(max_width=PIPED_WIDTH), table)
+    fits = console.width >= needs.minimum
+    (console if fits else Console(highlight=False, width=needs.maximum)).print(table)
 
 
 def end_with_failures(results: Mapping[str, object]) -> None:
@@ -97,7 +102,8 @@ def run(app: typer.Typer, arguments: Sequence[str] | None = None, name: str = "g
     """Run a command line and return its exit code. An error prints one line; a user's mistake has the code 2."""
     try:
         code = app(list(arguments) if arguments is not None else None, prog_name=name, standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as it is where the shell closed it
+            sys.stdout.flush()
         return int(code or 0)
     except GradlaneError as error:
         return _say(name, str(error), error.exit_code)
@@ -109,8 +115,25 @@ def run(app: typer.Typer, arguments: Sequence[str] | None = None, name: str = "g
         return 130
     except BrokenPipeError:
         # The reader went away, as `head` does: nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except SystemExit as exit_:
+        if not isinstance(exit_.__context__, BrokenPipeError):  # as typer and rich end a program whose reader went away
+            raise
+        _drop_output()
+        return 0
+    except OSError as error:  # a disk that is full, a folder that cannot be written
+        _drop_output()
+        return _say(name, ": ".join(str(part) for part in (error.filename, error.strerror or error) if part), 1)
+
+
+def _drop_output() -> None:
+    """Lose what standard output does not take, or the interpreter would complain of it once more at its end."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(name: str, message: str, code: int) -> int:

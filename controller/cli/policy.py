@@ -24,8 +24,10 @@ from controller.cli.common import (
     print_table,
 )
 from controller.compiler import DesiredState, compile_policy
+from controller.compiler.capacity import check_capacity
 from controller.history import Revision
 from controller.p4rt.entities import TableEntry
+from controller.p4rt.pipeline import Pipeline
 from controller.p4rt.wire import UpdateKind
 from controller.policy import Policy
 from controller.quantities import format_classes
@@ -70,6 +72,7 @@ def validate(
     running = None if topology else fabric_state.find(state)
     fabric = running.fabric if running else topologies.load(topology or "leaf_spine")
     states = compile_policy(policy, fabric, "bmv2" if target == "bmv2" else "softswitch")
+    check_capacity(policy, states, Pipeline.load())
     counts = {switch: len(desired.entities) for switch, desired in states.items()}
     if as_json:
         print_json({"policy": policy.name, "fabric": fabric.name, "target": target, "entities": counts})

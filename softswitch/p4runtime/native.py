@@ -15,7 +15,18 @@ from softswitch.native import declarations, engine_library, sanitized
 from softswitch.native import ffi as engine_ffi
 
 HEADERS = ("p4runtime.h", "control.h")
-SOURCES = ("control.c", "p4runtime_session.c", "p4runtime_write.c", "p4runtime_read.c", "p4runtime_copy.c")
+SOURCES = (
+    "control.c",
+    "p4runtime_session.c",
+    "p4runtime_write.c",
+    "p4runtime_undo.c",
+    "p4runtime_actions.c",
+    "p4runtime_entries.c",
+    "p4runtime_profile.c",
+    "p4runtime_arrays.c",
+    "p4runtime_read.c",
+    "p4runtime_copy.c",
+)
 
 
 def p4runtime_library() -> Path:

@@ -38,11 +38,11 @@ NINE = """
 kind: {kind}
 dimensions: [3, 3]
 hosts_per_switch: 1
-host_link: {{rate: 32M}}
-fabric_link: {{rate: 8M}}
+host_link: {{rate: 16M}}
+fabric_link: {{rate: 4M}}
 """
 CASES = {
-    **{kind: Case(NINE.format(kind=kind), 748_800) for kind in ("torus", "mesh")},
+    **{kind: Case(NINE.format(kind=kind), 374_400) for kind in ("torus", "mesh")},
     "leaf_spine": Case(
         """
 kind: leaf_spine
@@ -54,7 +54,7 @@ fabric_link: {rate: 40M}
 links:
   - {between: [h1, leaf1], rate: 5M}
 """,
-        748_800,
+        374_400,
     ),
 }
 

@@ -23,6 +23,7 @@ from gradlane.uneven import SPEEDS
 from gradlane.uneven_job import UnevenJob, Way
 from topologies.errors import FailureError
 from topologies.mininet_fabric import MininetFabric
+from traffic.training.quota import Quota
 
 pytestmark = pytest.mark.fabric
 
@@ -59,7 +60,8 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MininetFabric]:
 def job(net: MininetFabric, **more: Any) -> UnevenJob:
     way = Way("ABS-SGD", "abs_sgd", 32, 0.2, compensation=0.75)
     settings: dict[str, Any] = {"target": 2.0, "seconds": 60.0, **more}
-    return UnevenJob(net.running, WORKERS, SERVER, way, [1e-3, 1e-3, 2e-3, 4e-3], **settings)
+    slowness = settings.pop("slowness", [1e-3, 1e-3, 2e-3, 4e-3])
+    return UnevenJob(net.running, WORKERS, SERVER, way, slowness, **settings)
 
 
 def until(lines: Iterator[dict[str, Any]], wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -108,3 +110,14 @@ def test_over_the_fabric_a_training_goes_on_from_its_checkpoints(net: MininetFab
     assert len(list(tmp_path.glob("worker?.npz"))) == len(WORKERS)
     assert told[1][0].updates > 50 > told[0][0].updates
     assert told[1][0].accuracy > told[0][0].accuracy
+
+
+@pytest.mark.timeout(300)
+def test_over_the_fabric_a_worker_with_a_small_quota_computes_less(net: MininetFabric) -> None:
+    try:
+        Quota("tried", 0.5).__exit__()
+    except FailureError as error:
+        pytest.skip(str(error))
+    with job(net, seconds=5.0, slowness=[0.0] * len(WORKERS), quotas=[0.4, 0.4, 0.4, 0.2]) as training:
+        spent = training.run(net.check).spent
+    assert spent[3].samples < min(each.samples for each in spent[:3])

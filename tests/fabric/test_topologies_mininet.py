@@ -77,6 +77,24 @@ def test_a_host_sends_at_the_rate_of_its_link(net: MininetFabric) -> None:
     assert "rate 100Mbit" in net.hosts["h1"].run(["tc", "qdisc", "show", "dev", "h1-eth0"]).stdout
 
 
+@pytest.mark.parametrize("rate", [schema.MIN_RATE, 34 * 10**9, 400 * 10**9])
+def test_any_rate_of_a_topology_can_be_built(rate: int, tmp_path: Path) -> None:
+    """Also beyond what the kernel's token bucket counts, 34.4 Gbit/s: such a host sends as fast as its veth."""
+    link = schema.LinkSettings(rate=rate)
+    fabric = build(schema.Single(hosts=1, host_link=link, mtu=9000), name="rated")
+    with MininetFabric(fabric, HoldingRunner, instance=None, state_path=tmp_path / "f.json", logs=tmp_path) as net:
+        shaped = "tbf" in net.hosts["h1"].run(["tc", "qdisc", "show", "dev", "h1-eth0"]).stdout
+    assert shaped == (rate < 1 << 35)
+
+
+def test_what_the_kernel_refuses_a_host_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel.addresses, "GATEWAY_IPV4", "0.0.0.0")
+    fabric = MininetFabric(small(), HoldingRunner, instance=None, state_path=tmp_path / "f.json", logs=tmp_path)
+    with pytest.raises(FailureError, match=r"^cannot configure host h1: [A-Z][^\n]+$"), fabric:
+        pass
+    assert left_of(fabric.running.run) == ([], [])
+
+
 def test_switch_ports_are_up_and_silent(net: MininetFabric) -> None:
     for switch in net.fabric.switches:
         names = [port.interface for port in net.fabric.ports(switch.name)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -26,6 +27,19 @@ log = logging.getLogger(__name__)
 
 FAREWELL_SECONDS = 1.0
 Result = TypeVar("Result")
+
+
+@dataclass(eq=False)
+class Alarm:
+    """A function that is to run at a time of the endpoint's."""
+
+    deadline: int | None
+    function: Callable[[], None]
+
+    def tick(self, now: int) -> None:
+        """Do what is due."""
+        self.deadline = None
+        self.function()
 
 
 class EndpointChannel:
@@ -60,6 +74,10 @@ class EndpointChannel:
         """Ask for a message."""
         return self.endpoint.receive(self.peers[node], ids, self.now(), expected).result
 
+    def at(self, due: int, function: Callable[[], None]) -> None:
+        """Have a function run at a time."""
+        self.endpoint.schedule(Alarm(due, function), due)
+
     def met(self, node: int) -> None:
         """Have the job's patience with a node from now on."""
         self.peers[node].adopt(self.job.settings_between(self.node, node))
@@ -75,10 +93,11 @@ class SocketChannel:
         others = {other: address for other, address in enumerate(job.addresses) if other != node}
         peers = {other: self._socket.peer(address, job.port) for other, address in others.items()}
         self._inner = EndpointChannel(job, node, self._socket.endpoint, peers, self._socket.now)
-        self.now, self.send, self.receive, self.met = (
+        self.now, self.send, self.receive, self.at, self.met = (
             self._inner.now,
             self._inner.send,
             self._inner.receive,
+            self._inner.at,
             self._inner.met,
         )
 

@@ -29,6 +29,9 @@ BURST = 8
 """Packets of each worker that may stand in a queue without being congestion."""
 MAX_AHEAD = 4
 """Quanta of a peer's rate in a burst: where all send to one link, a burst takes a quantum of the link's."""
+HEADROOM = 0.97
+"""Share of a link that its only sender uses: a queue that was left when it made up for lost time drains, and what is in
+its lower classes gets its turn."""
 LONGEST_FEEDBACK = 20 * MILLISECOND
 """Between two reports to a sender: it eases off no sooner."""
 
@@ -173,13 +176,17 @@ class Job:
 
     def settings_between(self, source: int, destination: int) -> Settings:
         """Return the transport's from one node to another (itself: to all), slower where a schedule's links are."""
-        settings = self.settings
-        line = min(settings.rate.line, self.plan.rates.get((source, destination), settings.rate.line))
+        settings, way = self.settings, (source, destination)
+        line = min(settings.rate.line, self.plan.rates.get(way, settings.rate.line))
+        known = way in self.plan.rates
+        certain = self.plan.reserved and known
+        alone = (HEADROOM if source != destination else 1.0) * line
         bounds = replace(
             settings.rate,
-            line=line,
-            initial=min(settings.rate.initial, line),
-            least=min(settings.rate.least, line),
+            line=alone if certain else line,
+            fair=line if known else settings.rate.fair,
+            initial=alone if certain else min(settings.rate.initial, line),
+            least=alone if certain else min(settings.rate.least, line),
         )
         return replace(settings, rate=bounds)
 

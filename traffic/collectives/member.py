@@ -63,6 +63,9 @@ class Channel(Protocol):
     def receive(self, node: int, ids: TensorId, expected: Expectation) -> Future[ReceiveReport]:
         """Ask for a message. Raises TransportError."""
 
+    def at(self, due: int, function: Callable[[], None]) -> None:
+        """Have a function run at a time, ns."""
+
     def met(self, node: int) -> None:
         """Take note that a node is there: what is heard of it from now on has the job's patience."""
 
@@ -285,6 +288,14 @@ class Member:
         except Exception as error:
             log.exception("a collective failed")
             self.fail(f"{self.job.who(self.node)} failed: {error!r}")
+
+    def now(self) -> int:
+        """Return the time, ns."""
+        return self.channel.now()
+
+    def at(self, due: int, function: Callable[[], None]) -> None:
+        """Have a function run at a time, unless the job has failed by then."""
+        self.channel.at(due, lambda: None if self.error else self.guard(function))
 
     def finished(self, operation: Operation) -> None:
         """Take note that nothing more is to be done for a tensor."""

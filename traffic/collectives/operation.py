@@ -24,9 +24,12 @@ from traffic.packer import TensorId, decode, encode
 from traffic.transport.loss import ErrorFeedback, Fill, fill_lost, least_important
 from traffic.transport.receiver import Expectation, ReceiveReport
 from traffic.transport.sender import SendReport
-from traffic.wire import DataType
+from traffic.wire import MTU, DataType
 
 Floats = NDArray[np.float32]
+
+FULL_FRAME = MTU + 14
+"""Bytes of an Ethernet frame that carries a full packet."""
 
 
 class Host(Protocol):
@@ -54,6 +57,12 @@ class Host(Protocol):
 
     def guard(self, function: Callable[[], None]) -> None:
         """Run a function; what it raises ends the job."""
+
+    def now(self) -> int:
+        """Return the time, ns."""
+
+    def at(self, due: int, function: Callable[[], None]) -> None:
+        """Have a function run at a time."""
 
     def finished(self, operation: Operation) -> None:
         """Take note that nothing more is to be done."""
@@ -94,6 +103,11 @@ class Operation:
         """What became of the values to be summed that left this node."""
         self._weighted = host.job.op is Op.WEIGHTED_MEAN and not name.broadcast
         self._bounds = [(int(first), int(end)) for first, end in bounds]
+        self._begun, self._tick = host.now(), 0.0
+        self._alarms: set[Send] = set()
+        if plan.timed_for:
+            packets = -(-int(bounds[:, 1].max()) // host.job.per_packet)
+            self._tick = packets * FULL_FRAME / plan.timed_for / 1000  # ns of a picosecond of the plan
         part = plan.parts[host.node]
         held = [chunk for chunk, (first, end) in enumerate(self._bounds) if end > first]
         self._events = {chunk: deque(part.events.get(chunk, ())) for chunk in held}
@@ -162,7 +176,7 @@ class Operation:
                     self._take(event, report)
                 else:
                     link = self._links[event.destination]
-                    if link[0] is not event:
+                    if link[0] is not event or self._waits(event):
                         break
                     self._depart(event)
                     link.popleft()
@@ -174,6 +188,18 @@ class Operation:
                 self._close(chunk)
         if not self._events and self._open == 0:
             self._done()
+
+    def _waits(self, send: Send) -> bool:
+        """Whether a send's time has not come, where the plan has times: others use the same ports before it."""
+        if not self._tick:
+            return False
+        due = self._begun + int(send.start * self._tick)
+        if due <= self.host.now():
+            return False
+        if send not in self._alarms:
+            self._alarms.add(send)
+            self.host.at(due, lambda: self._advance(send.chunk))
+        return True
 
     def _take(self, send: Send, report: ReceiveReport) -> None:
         if not send.reduces:

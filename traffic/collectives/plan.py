@@ -61,6 +61,11 @@ class Plan:
     sends: tuple[Send, ...]
     rates: Mapping[tuple[int, int], float] = field(default_factory=dict)
     """Bits/s from one node to another, and from a node to itself: to all others together. No sender goes beyond."""
+    reserved: bool = False
+    """Those rates are the senders' alone: nobody else uses their links, so there is no less to go down to."""
+    timed_for: float = 0.0
+    """Bytes of the tensor, packet headers counted, for which times are picoseconds that sends wait for; 0: they order
+    sends, and that is all."""
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -217,7 +222,9 @@ def from_file(file: Path, workers: int) -> Plan:
         rates[way] += 8 * float(network.bandwidth[link])
     for npu in set(schedule.source.tolist()):
         rates[rank[npu], rank[npu]] = 8 * network.out_rate(npu)
-    return replace(_plan(file.name, workers, workers, demand.chunks, sends), rates=dict(rates))
+    plan = _plan(file.name, workers, workers, demand.chunks, sends)
+    alone = network.ports is None
+    return replace(plan, rates=dict(rates), reserved=alone, timed_for=0.0 if alone else demand.size)
 
 
 def plan_of(collective: str, workers: int, servers: int) -> Plan:

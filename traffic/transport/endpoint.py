@@ -530,7 +530,7 @@ class Endpoint:
                 continue
             ready = [message for message in peer.waiting.values() if not message.paused]
             if ready:
-                chosen.append(max(ready, key=lambda message: message.priority))
+                chosen.append(max(ready, key=lambda message: (message.priority, -message.begun)))
         return chosen
 
 

@@ -94,7 +94,8 @@ class Sending:
         """Values held back, of those that are not told to be zero."""
         self._told = int(message.counts[message.blank].sum())
         self._protected = int(np.count_nonzero(message.protected))
-        self._begin = now
+        self.begun = now
+        """When it was given, ns."""
         self._attempt = 0
         self._counted_bytes = 0
         self._listen_to(0)
@@ -291,7 +292,7 @@ class Sending:
                 sent=self.message.struct.sent,
                 sent_bytes=self.message.struct.sent_bytes,
                 bands=self._bands(missing),
-                seconds=(now - self._begin) / SECOND,
+                seconds=(now - self.begun) / SECOND,
             )
         )
 
@@ -306,14 +307,14 @@ class Sending:
         timeout = self.peer.feedback_timeout(self._attempt) if flows else self.peer.control_trip.timeout(self._attempt)
         if self.state is State.PROBING:  # the answer may wait for data that the fabric still holds
             timeout = max(timeout, self.peer.data_trip.timeout(self._attempt))
-        self.deadline = min(now + timeout, self._begin + self.peer.settings.overdue)
+        self.deadline = min(now + timeout, self.begun + self.peer.settings.overdue)
         self.peer.schedule(self, self.deadline)
 
     def tick(self, now: int) -> None:
         """Do what is due: ask again, or give up."""
         if self.state is State.DONE:
             return
-        if now >= self._begin + self.peer.settings.overdue:
+        if now >= self.begun + self.peer.settings.overdue:
             limit = self.peer.settings.overdue / SECOND
             self.fail(Overdue(f"{self.ids} to {self.peer} took longer than {limit:g} s"))
             return

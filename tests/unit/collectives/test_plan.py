@@ -11,17 +11,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.unit.collectives.world import World
 from topologies.errors import UsageError
-from traffic.collectives.job import Job
+from traffic.collectives.job import HEADROOM, Job, Op
 from traffic.collectives.names import Name, Origin
 from traffic.collectives.plan import Plan, chain, from_file, halving_doubling, parameter_server, ring
 from traffic.collectives.tacos import files
-from traffic.collectives.tacos.network import from_arrays, mesh
+from traffic.collectives.tacos.network import Ports, from_arrays, mesh
 from traffic.collectives.tacos.schedule import Collective, demand
 from traffic.collectives.tacos.synthesis import synthesise
+from traffic.collectives.tacos.trees import synthesise_trees
 from traffic.packer import TensorId
 from traffic.transport.control import key_of
 from traffic.transport.core import OutboundMessage
+from traffic.transport.timing import MILLISECOND, SECOND
+from traffic.transport.virtual import Port
 from traffic.wire import HEADER, DataType
 
 PLANS = [
@@ -132,7 +136,7 @@ def test_schedules_that_do_not_fit_are_refused_by_name(tmp_path: Path) -> None:
     file.write_text(json.dumps(plain))
     with pytest.raises(UsageError, match="schedule.json: is a wrong schedule"):
         from_file(file, 4)
-    plain["collective"] = "all_gather"
+    plain.update(collective="all_gather", chunks=plain["chunks"] * 4)
     file.write_text(json.dumps(plain))
     with pytest.raises(UsageError, match="not of all_reduce"):
         from_file(file, 4)
@@ -161,8 +165,35 @@ def test_a_schedule_says_how_fast_each_way_is(tmp_path: Path) -> None:
         **{(0, 0): 8e6, (1, 1): 20e6, (2, 2): 8e6},
     }
     assert (job.meeting(0).rate.line, job.meeting(1).rate.line) == (8e6, 1e7)
-    assert job.settings_between(1, 2).rate.line == 4e6
-    assert job.settings_between(1, 0).rate.line == 1e7  # the host's own link is slower than the schedule's
+    assert job.settings_between(1, 2).rate.line == HEADROOM * 4e6
+    assert job.settings_between(1, 0).rate.line == HEADROOM * 1e7  # the host is slower than the schedule's link
     assert job.settings_between(0, 2).rate.line == 1e7  # the schedule has no such link
     slow = job.settings_between(1, 2).rate
-    assert max(slow.initial, slow.least) <= slow.line
+    assert slow.initial == slow.least == slow.line  # whose alone it is
+
+
+def test_sends_that_share_ports_wait_for_their_time(tmp_path: Path) -> None:
+    """Three ranks whose links into the first share a port: it gets one message at a time, without a queue."""
+    plain = from_arrays("star", 3, [1, 2, 0, 0], [0, 0, 1, 2], [0.0] * 4, [1e6] * 4)
+    into, out_of = 4, 5
+    first = np.arange(0, 9, 2, dtype=np.uint32)
+    port = np.array([0, into, 1, into, 2, out_of, 3, out_of], np.uint32)
+    network = replace(plain, ports=Ports(first, port, np.ones(6, np.uint32)))
+    schedule = synthesise_trees(network, demand(network, Collective.ALL_REDUCE, 90 * 1514.0), 9)  # of ten packets
+    file = tmp_path / "schedule.json"
+    files.save(schedule, file)
+    job = Job(number=1, workers=("10.0.0.1", "10.0.0.2", "10.0.0.3"), collective=str(file), op=Op.SUM, line_rate=8e6)
+    assert job.plan.timed_for == 90 * 1514 and not job.plan.reserved
+    world = World.of(job, port=Port(rate=8e6, capacity=1 << 20))
+    begun = world.network.now
+    values = [np.full(90 * 360, 1.0 + rank, np.float32) for rank in range(3)]
+    futures = world.all_reduce(values)
+    queue = 0.0
+    while not all(future.done() for future in futures):
+        world.network.run(world.network.now + MILLISECOND)
+        queue = max(queue, world.nodes[0]._port_free - world.network.now)
+    packet = 1514 * 8 / 8e6 * SECOND
+    assert queue < 5 * packet  # of two messages of ten at once it would be as many
+    assert all((future.result().values == 6).all() for future in futures)
+    took = (world.network.now - begun) / SECOND
+    assert 0.97 < took / schedule.seconds < 1.1

@@ -5,14 +5,18 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import topologies
-from controller.cli import app, run
+from controller.cli import app, common, run
 from controller.p4rt.pipeline import Pipeline
 from tests.unit.controller.conftest import FakeFabric
 from tests.unit.controller.softswitches import SoftswitchFabric
@@ -58,6 +62,10 @@ def test_mistakes_are_one_line_and_exit_with_2(capsys: pytest.CaptureFixture[str
     bad = tmp_path / "bad.yaml"
     bad.write_text("name: x\nqueues:\n  default: {bytes: tall}\n")
     assert f"{bad}:3: queues.default.bytes: 'tall' is no depth" in complaint(capsys, 2, "policy", "validate", bad)
+    bad.write_text("name: x\npunt:\n" + "".join(f"  - {{protocol: {n}, action: drop}}\n" for n in range(65)))
+    assert f"{bad}:2: punt: makes 65 rows of table punt on leaf1, which holds 64" in complaint(
+        capsys, 2, "policy", "validate", bad
+    )
     assert "no policy is named 'dclp'" in complaint(capsys, 2, "policy", "validate", "dclp")
     assert "No such command" in complaint(capsys, 2, "polish")
     assert "No such option" in complaint(capsys, 2, "status", "--fast")
@@ -71,6 +79,44 @@ def test_mistakes_are_one_line_and_exit_with_2(capsys: pytest.CaptureFixture[str
 def test_seconds_that_no_clock_can_wait_for_are_refused(capsys: pytest.CaptureFixture[str], seconds: str) -> None:
     for verb, option in (("status", "--deadline"), ("top", "--deadline"), ("top", "--interval")):
         assert f"Invalid value for '{option}'" in complaint(capsys, 2, verb, option, seconds)
+
+
+def printed_to(output: int) -> subprocess.CompletedProcess[str]:
+    """Print a listing to a file descriptor; -1: to standard output that the shell has closed."""
+    command = [sys.executable, "-m", "gradlane.cli", "policy", "schema"]
+    if output < 0:
+        command = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+    return subprocess.run(
+        command, stdout=None if output < 0 else output, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+    )
+
+
+def test_a_reader_that_went_away_is_no_error() -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    try:
+        done = printed_to(theirs)
+    finally:
+        os.close(theirs)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_full_disk_is_one_line_and_exits_with_1() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = printed_to(full.fileno())
+    assert (done.returncode, done.stderr) == (1, "gradctl: No space left on device\n")
+
+
+def test_standard_output_may_be_closed() -> None:
+    done = printed_to(-1)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_narrow_terminal_loses_no_column(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for width in (1, 20):
+        monkeypatch.setattr(common, "console", Console(width=width))
+        common.print_table(["switch", "address", "entries"], [("leaf1", "127.0.0.1:50051", 97)], right=["entries"])
+        assert capsys.readouterr().out.split() == ["switch", "address", "entries", "leaf1", "127.0.0.1:50051", "97"]
 
 
 def test_without_a_fabric_every_verb_says_so_and_exits_with_1(

@@ -303,6 +303,16 @@ def test_a_policy_that_does_not_fit_touches_no_switch(fake_fabric: Start) -> Non
     assert fabric.writes == 0
 
 
+def test_a_policy_with_more_rows_than_a_table_holds_touches_no_switch(fake_fabric: Start) -> None:
+    fabric = fake_fabric("single")
+    jobs = "".join(f"  {number}: {{class: 2}}\n" for number in range(1100))
+    with pytest.raises(
+        UsageError, match=r"^many.yaml:2: jobs: makes 11\d\d rows of table gradient_class on s1, .* 1024$"
+    ):
+        fabric.controller().apply(policy.loads(f"name: many\njobs:\n{jobs}", "many.yaml"))
+    assert fabric.writes == 0
+
+
 def test_install_by_state_file_and_policy_name(fake_fabric: Start) -> None:
     fabric = fake_fabric("single")
     report = install(fabric.state_file, "dlcp")

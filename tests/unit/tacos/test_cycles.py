@@ -5,16 +5,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
 from topologies.errors import UsageError
-from traffic.collectives.tacos.cycles import cycle, goes_around, synthesise_around
-from traffic.collectives.tacos.network import Dimension, Network, from_arrays, mesh, product_of, torus
+from traffic.collectives.tacos.cycles import Around, cycle, goes_around, synthesise_around
+from traffic.collectives.tacos.network import Dimension, Index, Network, from_arrays, mesh, product_of, torus
 from traffic.collectives.tacos.schedule import Collective, demand, ticks
 from traffic.collectives.tacos.synthesis import synthesise
-from traffic.collectives.tacos.verify import Verifier, verify
+from traffic.collectives.tacos.verify import RejectedError, Verifier, verify, verify_around
 
 GATHERS = (Collective.ALL_GATHER, Collective.REDUCE_SCATTER)
 
@@ -110,5 +111,62 @@ def test_instant_by_instant_it_is_what_it_is_at_once() -> None:
     for chunk, link, start in around.instants():
         judge.play(chunk, link, np.full(len(link), start), start + duration[link])
     verdict = judge.finish()
+    assert verify_around(around) == verdict
     assert verdict.sends == around.sends == 200 * 199
     assert verdict.end == verify(around.expanded()).end == 100 * duration[0]
+
+
+class Tampered(Around):
+    """An All-Gather around a cycle whose steps are altered on their way to the verifier."""
+
+    def instants(self) -> Iterator[tuple[Index, Index, int]]:
+        for step, (chunk, link, start) in enumerate(super().instants()):
+            yield self.alter(step, chunk.copy(), link.copy(), start)  # type: ignore[attr-defined]
+
+
+def other_chunk(step: int, chunk: Index, link: Index, start: int) -> tuple[Index, Index, int]:
+    if step == 3:
+        chunk[2] = chunk[1]
+    return chunk, link, start
+
+
+def same_chunk_again(step: int, chunk: Index, link: Index, start: int) -> tuple[Index, Index, int]:
+    if step == 7:  # the last: everyone sends its own chunk once more
+        chunk[:] = np.concatenate((CYCLE, CYCLE))[: len(chunk)]
+    return chunk, link, start
+
+
+def other_link(step: int, chunk: Index, link: Index, start: int) -> tuple[Index, Index, int]:
+    if step == 2:
+        link[[0, 1]] = link[[1, 0]]
+    return chunk, link, start
+
+
+def too_early(step: int, chunk: Index, link: Index, start: int) -> tuple[Index, Index, int]:
+    return chunk, link, start - (step == 4)
+
+
+def one_step_less(step: int, chunk: Index, link: Index, start: int) -> tuple[Index, Index, int]:
+    return (chunk[:0], link[:0], start) if step == 7 else (chunk, link, start)
+
+
+CYCLE = synthesise_around(mesh(4, 4), demand(mesh(4, 4), Collective.ALL_GATHER, 1e9)).order
+
+
+@pytest.mark.parametrize("alter", [other_chunk, same_chunk_again, other_link, too_early, one_step_less])
+def test_an_altered_step_is_rejected(alter: Callable[..., tuple[Index, Index, int]]) -> None:
+    wanted = demand(mesh(4, 4), Collective.ALL_GATHER, 1e9)
+    verify_around(Around(mesh(4, 4), wanted, CYCLE))
+    kind = type("Altered", (Tampered,), {"alter": staticmethod(alter)})
+    with pytest.raises(RejectedError):
+        verify_around(kind(mesh(4, 4), wanted, CYCLE))
+
+
+def test_a_cycle_that_leaves_someone_out_is_rejected() -> None:
+    wanted = demand(mesh(4, 4), Collective.ALL_GATHER, 1e9)
+    twice = CYCLE.copy()
+    twice[3] = twice[2]
+    with pytest.raises(RejectedError, match="every member once"):
+        verify_around(Around(mesh(4, 4), wanted, twice))
+    with pytest.raises(RejectedError, match="over a link of its own"):
+        verify_around(Around(mesh(4, 4), wanted, np.arange(16, dtype=np.uint32)))

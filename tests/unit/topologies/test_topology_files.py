@@ -36,6 +36,7 @@ MISTAKES = {
     "odd k": ("kind: fat_tree\nk: 3\n", "t.yaml:2: k: .*multiple of 2, not 3"),
     "no rate": ("kind: single\nhost_link:\n  rate: fast\n", "t.yaml:3: host_link.rate: 'fast' is not a rate"),
     "rate 0": ("kind: single\nhost_link: {rate: 0}\n", "t.yaml:2: host_link.rate: .*above zero"),
+    "rate 3999": ("kind: single\nhost_link: {rate: 3999}\n", "t.yaml:2: host_link.rate: .*at least 4kbit/s, not 3999"),
     "a rate of no link": ("kind: single\nhost_link:\n  rate: 2000T\n", "t.yaml:3: host_link.rate: .*above 1000T"),
     "bytes of no queue": ("kind: single\nhost_link:\n  queue: {bytes: 4294967296}\n", "t.yaml:3: .*4294967295"),
     "no duration": ("kind: single\nhost_link:\n  delay: 5\n", "t.yaml:3: host_link.delay: 5 is not a duration"),
@@ -46,6 +47,14 @@ MISTAKES = {
     "not an address": ("kind: single\naddresses:\n  h1:\n    ipv4: 10.0.0.256\n", "t.yaml:4: addresses.h1.ipv4: "),
     "not IPv6": ("kind: single\naddresses:\n  h1: {ipv6: 10.0.0.1}\n", "t.yaml:3: addresses.h1.ipv6: "),
     "a group MAC": ("kind: single\naddresses:\n  h1: {mac: '01:00:5e:00:00:01'}\n", "addresses.h1.mac: .*group"),
+    "no MAC": (
+        "kind: single\naddresses:\n  h1: {mac: '00:00:00:00:00:00'}\n",
+        "t.yaml:3: addresses.h1.mac: .*cannot be",
+    ),
+    "broadcast": (
+        "kind: single\naddresses:\n  h1: {ipv4: 255.255.255.255}\n",
+        "t.yaml:3: addresses.h1.ipv4: .*cannot be",
+    ),
     "address of nobody": ("kind: single\naddresses:\n  h9: {ipv4: 10.1.1.1}\n", "t.yaml:3: addresses.h9: there is no"),
     "address taken": ("kind: single\n\naddresses:\n  h1: {ipv4: 10.0.1.2}\n", "t.yaml:4: addresses.h1.ipv4: .* both"),
     "gateway's MAC": ("kind: single\naddresses:\n  h1: {mac: '02:00:00:00:fe:01'}\n", "t.yaml:3: addresses.h1.mac: "),

@@ -26,6 +26,7 @@ from traffic.training.real import RealTraining
 from traffic.training.rule import Rule
 from traffic.training.share import Floats, Total
 from traffic.transport.tolerance import Tolerance
+from traffic.wire import DataType
 
 WORKERS = 3
 
@@ -150,15 +151,22 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
         RealTraining(quadratic(), AbsSGD(micro=4), Rule(0.1)).resume(other.checkpoint())
 
 
-@pytest.mark.parametrize("tolerance", [0.0, 0.3])
+@pytest.mark.parametrize(
+    ("tolerance", "left_out", "wire"),
+    [(0.0, 0.0, DataType.FLOAT32), (0.3, 0.0, DataType.FLOAT32), (0.0, 0.0, DataType.FLOAT16),
+     (0.4, 0.3, DataType.FLOAT16)],
+)  # fmt: skip
 @pytest.mark.parametrize("algorithm", [SynchronousSGD(8), AbsSGD(micro=4)], ids=lambda a: a.name)
-def test_replicas_are_identical_over_the_transport(algorithm: Algorithm, tolerance: float) -> None:
+def test_replicas_are_identical_over_the_transport(
+    algorithm: Algorithm, tolerance: float, left_out: float, wire: DataType
+) -> None:
     job = Job(
         number=77,
         workers=tuple(f"127.77.1.{rank + 1}" for rank in range(WORKERS)),
         servers=("127.77.2.1",),
         op=Op.SUM,
-        tolerance=Tolerance(push=tolerance),
+        tolerance=Tolerance(push=tolerance, pull=left_out),
+        wire=wire,
         patience=60.0,
     )
     ready: list[Communicator] = []

@@ -106,11 +106,13 @@ def export(
     minimum: Annotated[int, typer.Option(help="MSCCL: bytes from which it is used.")] = 0,
     maximum: Annotated[int, typer.Option(help="MSCCL: bytes up to which it is used, 0: any.")] = 0,
 ) -> None:
-    """Write a schedule in another form."""
+    """Write a schedule in another form; as a program that is to run, only if it is right."""
     chosen = form or SUFFIXES.get(output.suffix)
     if chosen is None:
         raise UsageError(f"say the --format, or end in {', '.join(SUFFIXES)}", file=output)
     schedule = load(file)
+    if chosen in (Form.MSCCL, Form.CHAKRA):
+        check(schedule)
     match chosen:
         case Form.MSCCL:
             write(output, msccl(schedule, minimum=minimum, maximum=maximum))

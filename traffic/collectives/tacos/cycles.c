@@ -144,14 +144,15 @@ static uint32_t join(struct cover *c, uint32_t cycles)
     return cycles;
 }
 
-/* Part a cycle somewhere, or change its course. */
-static void disturb(struct cover *c)
+/* Part a cycle somewhere, or change its course; returns whether that can be done. */
+static bool disturb(struct cover *c)
 {
     for (uint32_t i = 0; i < DRAWS; i++) {
         uint32_t a = (uint32_t)(draw(c) % c->nodes), degree = c->first[a + 1] - c->first[a];
         uint32_t d = c->near[c->first[a] + (uint32_t)(draw(c) % degree)];
-        if (root(c, a) == root(c, d) && exchange(c, a, d)) return;
+        if (root(c, a) == root(c, d) && exchange(c, a, d)) return true;
     }
+    return false;
 }
 
 static void copy(const struct cover *c, uint32_t *next, uint32_t *before, const uint32_t *from, const uint32_t *back)
@@ -173,7 +174,7 @@ uint32_t cycle(uint32_t nodes, const uint32_t *first, const uint32_t *near, uint
         cycles = join(c, label(c));
         for (uint32_t turn_number = 0; turn_number < turns && cycles > 1; turn_number++) {
             copy(c, c->kept_next, c->kept_before, c->next, c->before);
-            disturb(c);
+            if (!disturb(c)) break;
             uint32_t now = join(c, label(c));
             if (now <= cycles) {
                 cycles = now;

@@ -16,8 +16,8 @@ from traffic.collectives.tacos.compiled import cycles, packed, pointer
 from traffic.collectives.tacos.network import Index, Network
 from traffic.collectives.tacos.schedule import Collective, Demand, Schedule, Ticks, ticks
 
-DISTURBANCES = 4_000_000
-"""Over the number of NPUs: how often the search alters its course."""
+DISTURBANCES, MOST_DISTURBANCES = 4_000_000, 4_000
+"""Over the number of NPUs, and at most: how often the search alters its course."""
 DEPTH_FIRST_UP_TO, STEPS = 128, 2_000
 """NPUs up to which a cycle is also searched for depth first, and how many steps that may take."""
 
@@ -70,10 +70,9 @@ class Around:
         half = self.each // 2
         for turn in range(self.steps):
             part, far = divmod(turn, count - 1)
-            np.add(
-                twice[count - far : 2 * count - far], np.uint32(part if part < half else self.each - 1), chunk[:count]
-            )
-            np.add(twice[far : far + count], np.uint32(half + part if part < half else self.each - 1), chunk[count:])
+            there, back_again = (part, half + part) if part < half else (self.each - 1, self.each - 1)
+            np.add(twice[count - far : 2 * count - far], np.uint32(there), chunk[:count])
+            np.add(twice[far : far + count], np.uint32(back_again), chunk[count:])
             sends = min(2 * count, self.sends - 2 * count * turn)
             yield chunk[:sends], link[:sends], turn * step
 
@@ -127,7 +126,7 @@ def cycle(network: Network, members: list[int], seed: int = 0) -> list[int]:
         follows = np.empty(count, np.uint32)
         ffi, library = cycles()
         held = [pointer(ffi, array) for array in (first, near)]
-        left = library.cycle(count, *held, DISTURBANCES // count, seed, pointer(ffi, follows))
+        left = library.cycle(count, *held, min(DISTURBANCES // count, MOST_DISTURBANCES), seed, pointer(ffi, follows))
         if left == 1:
             return _walk(follows)
         if count <= DEPTH_FIRST_UP_TO and (found := _depth_first(both.tolil().rows.tolist())):

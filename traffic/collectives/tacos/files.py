@@ -97,10 +97,10 @@ def _schedule(about: dict[str, Any], columns: dict[str, Any]) -> Schedule:
     links = described["links"]
     if not links:
         raise ValueError("its network has no links")
-    columns_of_links = list(zip(*links, strict=True))
+    source, destination, latency, bandwidth = zip(*links, strict=True)
     shape = tuple(described["shape"]) if described["shape"] else None
-    network = from_arrays(described["name"], int(described["npus"]), *columns_of_links, shape)
-    if not np.array_equal(network.source, columns_of_links[0]):
+    network = from_arrays(described["name"], int(described["npus"]), source, destination, latency, bandwidth, shape)
+    if not np.array_equal(network.source, source):
         raise ValueError("its links are not in order of destination and source")
     ports = None
     if described["ports"]:
@@ -122,12 +122,15 @@ def _schedule(about: dict[str, Any], columns: dict[str, Any]) -> Schedule:
     )
     refuse_senseless(network, demand)
     ticks(network, demand.chunk_bytes)
+    link = np.array(columns["link"], np.uint32)
+    if len(link) and link.max() >= network.links:
+        raise ValueError(f"a send goes over link {link.max()} of {network.links}")
     return Schedule(
         network,
         demand,
         about["engine"],
         np.array(columns["chunk"], np.uint32),
-        np.array(columns["link"], np.uint32),
+        link,
         np.array(columns["start"], np.int64),
         np.array(columns["end"], np.int64),
         np.array(columns["reduces"], np.bool_),

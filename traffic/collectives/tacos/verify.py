@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from topologies.errors import FailureError
 from traffic.collectives.tacos.compiled import packed, pointer, verifier
+from traffic.collectives.tacos.cycles import Around
 from traffic.collectives.tacos.network import Network
 from traffic.collectives.tacos.schedule import Collective, Demand, Schedule
 from traffic.collectives.tacos.symmetric import Translated
@@ -188,6 +189,60 @@ def verify(schedule: Schedule) -> Verdict:
     if verdict.end != (int(schedule.end.max()) if len(schedule.end) else 0):
         raise RejectedError("the times do not add up")
     return verdict
+
+
+def verify_around(schedule: Around, seed: int = 0) -> Verdict:
+    """Check an All-Gather around a cycle, step by step, without a bit for each NPU and chunk. Raises RejectedError.
+
+    Links are used by one send a step, and steps are as long as the slowest. A member passes on to the next what came
+    from the one before in the last step, or what is its own; so it holds what it sends. Each gets as many chunks as
+    there are others', and the sum of what it gets (of random numbers modulo 2^64, one a chunk) is that of all others':
+    a chunk that is missing or comes twice survives with probability 2^-63.
+    """
+    network, demand = schedule.network, schedule.demand
+    group = np.array(demand.group, np.int64)
+    count, each = len(group), demand.chunks // len(group)
+    if sorted(schedule.order.tolist()) != list(range(count)):
+        raise RejectedError("the cycle does not go through every member once")
+    place = group[schedule.order]
+    mark = np.random.default_rng(seed).integers(1, 1 << 63, demand.chunks, np.uint64)
+    owner = np.repeat(np.arange(count), each)
+    received, arrivals = np.zeros(count, np.uint64), np.zeros(count, np.int64)
+    came = np.full((2, count), -1, np.int64)
+    seconds = network.latency + demand.chunk_bytes / network.bandwidth
+    length = np.maximum(1, np.ceil(seconds * 1e12)).astype(np.int64)
+    sends, last_end, known = 0, 0, np.zeros(0, np.uint32)
+    for chunk, link, start in schedule.instants():
+        if not np.array_equal(link, known[: len(link)]):
+            sources, destinations = network.source[link], network.destination[link]
+            ends = np.concatenate((np.roll(place, -1), np.roll(place, 1)))[: len(link)]
+            right = np.array_equal(sources, np.concatenate((place, place))[: len(link)])
+            if not right or not np.array_equal(destinations, ends) or len(np.unique(link)) < len(link):
+                raise RejectedError(
+                    f"a send at {start} is not to the next or to the one before, over a link of its own"
+                )
+            known, slowest = link.copy(), int(length[link].max())
+        if start < last_end:
+            raise RejectedError(f"a send at {start} {COMPLAINTS[4]}")
+        if len(chunk) and int(chunk.max()) >= demand.chunks:
+            raise RejectedError(f"a send at {start} {COMPLAINTS[1]}")
+        for way, part in enumerate((chunk[:count], chunk[count:])):
+            sender = np.arange(len(part))
+            held = (came[way, : len(part)] == part) | (schedule.order[sender] == owner[part])
+            if not held.all():
+                raise RejectedError(f"send {sends + way * count + int(np.argmin(held))} {COMPLAINTS[5]}")
+            came[way] = -1
+            into = np.roll(np.arange(count), -1 if way == 0 else 1)[: len(part)]
+            came[way, into] = part
+            received[into] += mark[part]
+            arrivals[into] += 1
+        sends += len(chunk)
+        last_end = start + slowest
+    own = mark.reshape(count, each).sum(axis=1, dtype=np.uint64)[schedule.order]
+    wrong = (arrivals != demand.chunks - each) | (received + own != mark.sum(dtype=np.uint64))
+    if wrong.any():
+        raise RejectedError(f"NPU {place[int(np.argmax(wrong))]} does not get every chunk exactly once")
+    return Verdict(sends, last_end)
 
 
 def verify_translated(schedule: Translated) -> Verdict:
