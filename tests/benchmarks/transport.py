@@ -148,13 +148,15 @@ def end(role: str, mine: str, other: str, values: int, rounds: int, line: float)
                     out = outs[number % IN_FLIGHT]
                     flying.append(endpoint.receive(peer, ids, Expectation(out=out)).result)
                 flying[-1].add_done_callback(lambda _: times.append(time.monotonic()))
-        seconds, used = times[-1] - times[WARM_ROUNDS - 1], time.process_time() - cpu
+        used = time.process_time() - cpu
+        done = rounds - IN_FLIGHT - WARM_ROUNDS + 1  # between two moments at which as many others were under way
+        seconds = times[WARM_ROUNDS - 1 + done] - times[WARM_ROUNDS - 1]
         if role == "receive" and not np.array_equal(outs[(rounds - 1) % IN_FLIGHT], data):
             raise SystemExit("values arrived that were not sent")
     bits = (rounds - WARM_ROUNDS) * values * 32
     packets = -(-values // 360) * (rounds - WARM_ROUNDS)
     return {
-        "goodput_bps": bits / seconds,
+        "goodput_bps": done * values * 32 / seconds,
         "gbps_per_core": bits / used / 1e9,
         "packets_per_needed": sent / packets if role == "send" else 1.0,
     }
