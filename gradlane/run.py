@@ -27,7 +27,7 @@ from controller import policy as policies
 from controller.policy import Policy
 from controller.reconcile import Controller, install
 from controller.reroute import Rerouter
-from gradlane import live, observe, uneven
+from gradlane import live, observe, uneven, uneven_job
 from gradlane.prepare import prepare
 from topologies.errors import GradlaneError, UsageError
 from topologies.mininet_fabric import MininetFabric
@@ -211,7 +211,7 @@ def run_uneven(
     output: Path = OUTPUT,
     instance: int | None = 0,
     state_path: Path | None = None,
-) -> list[uneven.Trained]:
+) -> list[uneven_job.Trained]:
     """Train with workers of unequal speed, synchronously and with ABS-SGD. Raises GradlaneError as `run` does."""
     fabric, policy = topologies.load(topology), policies.load(policy_name)
     incast = Incast.of(fabric)
