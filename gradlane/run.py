@@ -27,7 +27,7 @@ from controller import policy as policies
 from controller.policy import Policy
 from controller.reconcile import Controller, install
 from controller.reroute import Rerouter
-from gradlane import live, observe, uneven, uneven_job
+from gradlane import live, observe, uneven
 from gradlane.prepare import prepare
 from gradlane.uneven_job import Trained
 from topologies.errors import GradlaneError, UsageError
