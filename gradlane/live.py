@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
+from topologies import processes
 from topologies.errors import FailureError
 from topologies.state import RunningFabric
 from traffic.collectives.job import Job, Op
@@ -61,7 +61,7 @@ def train(
     """
     job = job_of(running, workers, server)
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-live-")))
+        folder = Path(stack.enter_context(processes.scratch("live", processes.environment(running.run))))
         share(WORKLOAD, folder)
         job.save(folder / "job.json")
         module, file = "traffic.collectives.server", str(folder / "job.json")

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gradlane.live import START_SECONDS, job_of
+from topologies import processes
 from topologies.errors import FailureError
 from topologies.state import RunningFabric
 from traffic.collectives.job import Op
@@ -154,7 +154,9 @@ class UnevenJob:
         with ExitStack() as stack:
             self._stack = stack
             if self._data is None:
-                self._data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-uneven-")))
+                self._data = Path(
+                    stack.enter_context(processes.scratch("uneven", processes.environment(self.running.run)))
+                )
                 share("mnist", self._data)
             way = self.way
             job = replace(

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
+import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +78,20 @@ def inside(pid: int) -> list[str]:
 def environment(run: int) -> dict[str, str]:
     """Return this process's environment with the mark of a run, for its children."""
     return {**os.environ, RUN_VARIABLE: mark(run)}
+
+
+def scratch(what: str, marked_environment: Mapping[str, str]) -> tempfile.TemporaryDirectory[str]:
+    """Return a temporary folder, a context manager, for a job whose programs have this environment.
+
+    It is named after the run that they belong to, so that what stops the run can clear it if its owner was killed.
+    """
+    return tempfile.TemporaryDirectory(prefix=f"gradlane-{marked_environment.get(RUN_VARIABLE, 'local')}-{what}-")
+
+
+def clear_scratch(run: int) -> None:
+    """Remove the temporary folders of a run that are left."""
+    for folder in Path(tempfile.gettempdir()).glob(f"gradlane-{mark(run)}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def marked(run: int) -> list[ProcessId]:

@@ -55,12 +55,13 @@ def clear(running: state.RunningFabric) -> None:
 
 
 def clear_run(run: int) -> None:
-    """End every process that carries the mark of a run, and delete the run's interfaces."""
+    """End every process that carries the mark of a run, and delete the run's interfaces and temporary folders."""
     from topologies import kernel  # here, so that "nothing to stop" needs no netlink
 
     for _ in range(3):  # again, as one may have been between fork and exec
         processes.end(processes.marked(run))
     kernel.delete_group(run)
+    processes.clear_scratch(run)
 
 
 def _require_root() -> None:

@@ -135,7 +135,7 @@ HOT_PATH = 1
 """The first spine."""
 PAYLOAD_SHARE = 1440 / 1514
 NIC_SHARE = 0.95
-LEVELS = {"light": Load(0.5, 0.1, 20_000), "heavy": Load(0.85, 0.06, 40_000)}
+LEVELS = {"light": Load(0.5, 0.1, 20_000), "heavy": Load(0.9, 0.06, 40_000)}
 WANTED = {"light": 1.3, "heavy": 2.2}
 """Mean round of the tuned baseline over its uncongested one."""
 
@@ -230,7 +230,7 @@ RATE = 30e6
 """At 50 Mbit/s hosts and switches need all of two cores."""
 SHORT = Plan(
     (Part("heavy", "mlp", 1, DEFAULT),), draws=3, rounds=42, trial_rounds=1, rate=RATE,
-    sampled=("gloo", "ps", "transport"), sampled_rounds=3,
+    sampled=("gloo", "ps", "transport"), sampled_rounds=2,
 )  # fmt: skip
 PRIORITY_STUDY = ("ps", "p3", "spray", "priority", OURS)
 FULL = Plan(

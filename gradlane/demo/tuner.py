@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give TCP its best: every congestion control, least RTO and queue depth is tried under the load itself.
 
-One trial is luck, so the better half is tried again (successive halving, arXiv 1502.07943).
+One trial is luck, so the best quarter is tried again (as in successive halving, arXiv 1502.07943).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ LEAST_RTO_MS = (5, 200)
 QUEUE_PACKETS = (64, 256, 1000)
 TURNS = 2
 """How often the best are tried."""
+KEPT = 4
+"""One in so many is tried again."""
 
 Rounds = list[float]
 
@@ -32,7 +34,7 @@ def candidates() -> list[TcpTuning]:
 
 def trials(settings: int) -> int:
     """Return how many trials so many settings take."""
-    return sum(-(-settings // 2**turn) for turn in range(TURNS))
+    return sum(-(-settings // KEPT**turn) for turn in range(TURNS))
 
 
 def best(found: Mapping[TcpTuning, Rounds]) -> TcpTuning:
@@ -50,6 +52,6 @@ def tune(
     for turn in range(TURNS):
         for tuning in left:
             found[tuning] += trial(tuning, turn)
-        keep = sorted(left, key=lambda tuning: mean(found[tuning]))[: -(-len(left) // 2)]
+        keep = sorted(left, key=lambda tuning: mean(found[tuning]))[: -(-len(left) // KEPT)]
         left = [tuning for tuning in left if tuning in keep]
     return best(found), found

@@ -131,25 +131,31 @@ def end(role: str, mine: str, other: str, values: int, rounds: int, line: float)
         print("ready", flush=True)
         sys.stdin.readline()
         flying: deque[Future[Any]] = deque()
-        times: list[float] = []
-        cpu = 0.0
         sent = 0
-        for number in range(rounds + IN_FLIGHT):
-            if len(flying) == IN_FLIGHT:
-                report = flying.popleft().result(60)
-                sent += report.sent if isinstance(report, SendReport) else 0
-                if number - IN_FLIGHT == WARM_ROUNDS - 1:
-                    cpu, sent = time.process_time(), 0
-            if number < rounds:
+
+        def exchange(numbers: range) -> None:
+            """Send or receive these messages, IN_FLIGHT at a time, and wait until the last is through."""
+            nonlocal sent
+            for number in (*numbers, *[None] * IN_FLIGHT):
+                if flying and (number is None or len(flying) == IN_FLIGHT):
+                    report = flying.popleft().result(60)
+                    sent += report.sent if isinstance(report, SendReport) else 0
+                if number is None:
+                    continue
                 ids = TensorId(round=number)
                 if role == "send":
                     flying.append(endpoint.send(peer, data, ids))
                 else:
                     out = outs[number % IN_FLIGHT]
                     flying.append(endpoint.receive(peer, ids, Expectation(out=out)).result)
-                flying[-1].add_done_callback(lambda _: times.append(time.monotonic()))
-        seconds, used = times[-1] - times[WARM_ROUNDS - 1], time.process_time() - cpu
-        if role == "receive" and not np.array_equal(outs[(rounds - 1) % IN_FLIGHT], data):
+
+        exchange(range(WARM_ROUNDS))
+        for out in outs:
+            out.fill(0)
+        sent, began, cpu = 0, time.monotonic(), time.process_time()
+        exchange(range(WARM_ROUNDS, rounds))
+        seconds, used = time.monotonic() - began, time.process_time() - cpu
+        if role == "receive" and not all(np.array_equal(out, data) for out in outs):
             raise SystemExit("values arrived that were not sent")
     bits = (rounds - WARM_ROUNDS) * values * 32
     packets = -(-values // 360) * (rounds - WARM_ROUNDS)

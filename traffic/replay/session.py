@@ -4,7 +4,6 @@
 
 import json
 import os
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from topologies import processes
 from topologies.errors import UsageError
 from traffic import native
 from traffic.hosts import End, Site
@@ -82,7 +82,7 @@ def run(
     native.build()  # here, where a missing compiler is an error of this process
     streams = [stream for _, stream in sources]
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-replay-")))
+        folder = Path(stack.enter_context(processes.scratch("replay", sink.environment)))
         folders = [str(folder / f"flow{flow}") for flow in range(len(streams))]
         for stream, place in zip(streams, folders, strict=True):
             stream.save(Path(place))

@@ -9,7 +9,7 @@ has a key. The header names the data message that it is about; its `sequence` co
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -104,13 +104,17 @@ class Opening:
     @staticmethod
     def parse(body: bytes) -> Opening:
         """Read the body; raises Malformed."""
-        opening = Opening(*_unpack(_OPENING, body[: _OPENING.size])[:-1])
+        *numbers, per_packet, priority, _ = _unpack(_OPENING, body[: _OPENING.size])
+        values, protected, allowed, first_sequence, sent, round_trip_us, variation_us = numbers
+        blank = None
         if bitmap := body[_OPENING.size :]:
-            told = min(-(-opening.values // max(opening.per_packet, 1)), MAP_PACKETS)
+            told = min(-(-values // max(per_packet, 1)), MAP_PACKETS)
             if len(bitmap) != -(-told // 8):
                 raise Malformed("a map of zero packets of another size")
-            bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=told, bitorder="little")
-            opening = replace(opening, blank=bits.astype(np.bool_))
+            blank = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=told, bitorder="little").astype(np.bool_)
+        opening = Opening(
+            values, protected, allowed, first_sequence, sent, round_trip_us, variation_us, per_packet, priority, blank
+        )
         if not opening.values or not opening.per_packet or opening.allowed > opening.values:
             raise Malformed("an opening without values, or with more to lose than it has")
         if opening.protected > -(-opening.values // opening.per_packet):

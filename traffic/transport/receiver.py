@@ -190,7 +190,7 @@ class Receiving:
         if self._message is None or restarted:
             self._open(control, opening, now)
         self._opening = opening
-        if opening.blank is not None:
+        if opening.blank is not None and self._message is not None:
             self._message.blank(opening.blank)
         if control.kind is GradientType.FINISH:
             if self._finish_ns is None or opening.sent > self._finish_sent:  # a probe again is no news

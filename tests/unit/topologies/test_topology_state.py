@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -131,6 +132,21 @@ def test_marked_processes_are_found_with_their_children_and_no_others() -> None:
         processes.end(found)
         assert stranger.poll() is None
         assert processes.marked(run) == []
+
+
+def test_the_temporary_folders_of_a_run_are_cleared_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of a run whose owner was killed: nobody else would remove them."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    run, other = state.new_run(), state.new_run()
+    left, kept = (processes.scratch("replay", processes.environment(one)) for one in (run, other))
+    with kept, processes.scratch("replay", {}) as unmarked:
+        (Path(left.name) / "flow0").mkdir()
+        processes.clear_scratch(run)
+        assert {str(folder) for folder in tmp_path.iterdir()} == {kept.name, unmarked}
+        left.cleanup()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_stop_refuses_what_is_no_mark_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 import json
 import math
 import statistics
-import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from topologies import processes
 from topologies.errors import FailureError, UsageError
 from topologies.state import RunningFabric
 from traffic.collectives.job import Job, Op
@@ -81,7 +81,7 @@ def run(
     else:  # of any way between hosts: what one peer can take at best
         line_rate = 8 * float(from_fabric(fabric).bandwidth.max())
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-schedule-")))
+        folder = Path(stack.enter_context(processes.scratch("schedule", processes.environment(running.run))))
         name = str(collective)
         if isinstance(collective, Schedule):
             name = str(folder / "schedule.npz")
