@@ -29,6 +29,7 @@ from controller.reconcile import Controller, install
 from controller.reroute import Rerouter
 from gradlane import live, observe, uneven
 from gradlane.prepare import prepare
+from gradlane.uneven_job import Trained
 from topologies.errors import GradlaneError, UsageError
 from topologies.mininet_fabric import MininetFabric
 from topologies.model import Fabric
@@ -211,7 +212,7 @@ def run_uneven(
     output: Path = OUTPUT,
     instance: int | None = 0,
     state_path: Path | None = None,
-) -> list[uneven.Trained]:
+) -> list[Trained]:
     """Train with workers of unequal speed, synchronously and with ABS-SGD. Raises GradlaneError as `run` does."""
     fabric, policy = topologies.load(topology), policies.load(policy_name)
     incast = Incast.of(fabric)
