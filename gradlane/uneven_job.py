@@ -40,6 +40,8 @@ class Way:
     batch: int
     step: float
     compensation: float = 0.0
+    local: bool = False
+    """Whether ABS-SGD's workers step by themselves, every `batch` samples."""
     transport: str = "gradlane"
     """"gradlane", the bounded-loss transport, or "tcp"."""
     tolerance: float = 0.2
@@ -102,6 +104,7 @@ class Trained:
             "left_out": self.way.left_out,
             "wire": self.way.wire.name.lower(),
             "compensation": self.way.compensation,
+            "local": self.way.local,
             "seconds": round(self.seconds, 3),
             "reached": self.reached,
             "accuracy": self.last.accuracy,
@@ -185,7 +188,7 @@ class UnevenJob:
         settings = WorkerSettings(
             name, number, self.running.fabric.host(name).ipv4, self.running.fabric.host(self.server).ipv4, ROSTER_PORT,
             str(self._data), way.algorithm, way.batch, way.step, self.seconds_per_sample[number], self.seconds,
-            self.target, way.compensation, transport=way.transport,
+            self.target, way.compensation, way.local, len(self._first), transport=way.transport,
             checkpoints=None if self._checkpoints is None else str(self._checkpoints),
         )  # fmt: skip
         quota = None

@@ -61,6 +61,9 @@ class Accumulate:
     ahead: Pending | None = None
     trust: float = 1.0
     fitted: bool = False
+    local: float = 0.0
+    """Step size of the worker's own steps: each micro-batch is taken where the one before has led, by its sum over
+    `micro`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from traffic.training.effects import Algorithm
 from traffic.training.membership import Caller, Membership
 from traffic.training.problem import Classification
 from traffic.training.real import RealTraining, Sampler
-from traffic.training.rule import Rule
+from traffic.training.rule import Rule, Scaling
 from traffic.training.share import Total
 
 WIDTHS = (196, 64, 32, 10)
@@ -64,6 +64,10 @@ class WorkerSettings:
     target: float
     """Accuracy at which the training ends."""
     compensation: float = 0.0
+    local: bool = False
+    """Whether ABS-SGD's workers step by themselves, every `batch` samples."""
+    workers: int = 1
+    """At the start: what the learning rate is scaled for where workers step by themselves."""
     grace: float = 4.0
     transport: str = "gradlane"
     """As RosterSettings has it."""
@@ -104,8 +108,18 @@ def algorithm_of(settings: WorkerSettings) -> Algorithm:
         case "synchronous":
             return SynchronousSGD(settings.batch)
         case "abs_sgd":
-            return AbsSGD(micro=settings.batch, fitted=True, compensation=settings.compensation, grace=settings.grace)
+            return AbsSGD(
+                micro=settings.batch, fitted=not settings.local, compensation=settings.compensation,
+                grace=settings.grace, local=settings.local,
+            )  # fmt: skip
     raise UsageError(f"no algorithm is named {settings.algorithm!r}; there are synchronous and abs_sgd")
+
+
+def rule_of(settings: WorkerSettings) -> Rule:
+    """Return the update rule: a common step is the mean of the workers' own paths, where they have such."""
+    if not settings.local:
+        return Rule(settings.step)
+    return Rule(settings.step, scaling=Scaling.LINEAR, reference=settings.workers * settings.batch)
 
 
 def network() -> MLP:
@@ -184,7 +198,7 @@ def train(settings: WorkerSettings) -> None:
             RealTraining(
                 source,
                 algorithm_of(settings),
-                Rule(settings.step),
+                rule_of(settings),
                 seconds_per_sample=settings.seconds_per_sample,
                 on_update=tell,
             )  # fmt: skip

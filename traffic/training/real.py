@@ -321,6 +321,8 @@ class RealTraining:
             else:
                 part = future.result()
                 share = share + part
+                if effect.local:
+                    weights = weights - np.float32(effect.local / effect.micro) * part.sums
                 best = max(best, part.samples / (time.monotonic() - now))
         self._rate = best or self._rate
         self.progress.waited += idle

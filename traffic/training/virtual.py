@@ -57,6 +57,10 @@ class Batch:
     """Other weights to take them at."""
     ahead: Batch | None = None
     trust: float = 1.0
+    steps: tuple[int, ...] = ()
+    """Samples of each micro-batch, where the worker steps by itself between them."""
+    local: float = 0.0
+    """The step size of that, over a micro-batch's samples."""
     value: Share | None = None
 
 
@@ -298,6 +302,7 @@ class VirtualTraining:
         expected = flight.begun[runner.worker.rank] + runner.flight
         deadline = flight.done + effect.grace * (flight.done - max(flight.begun.values()))
         time, samples, best, idle = max(runner.time, runner.busy), 0, 0.0, 0.0
+        steps: list[int] = []
         while not samples or samples < effect.least or time < flight.done - ROUNDING:
             size = effect.micro
             if effect.fitted and time >= flight.done - ROUNDING:
@@ -315,10 +320,15 @@ class VirtualTraining:
                 break
             best = max(best, size / (end - time))
             time, samples = end, samples + size
+            steps.append(size)
         runner.rate = best or runner.rate
         self._compute(runner, time, samples, idle)
         assert effect.ahead is None or isinstance(effect.ahead, Batch)
-        return Batch(samples, runner.worker.state, ahead=effect.ahead, trust=effect.trust)
+        local = effect.local / effect.micro
+        return Batch(
+            samples, runner.worker.state, ahead=effect.ahead, trust=effect.trust, steps=tuple(steps) if local else (),
+            local=local,
+        )  # fmt: skip
 
     def _finish(self, flight: Sum) -> None:
         """End a sum that every worker has begun: its time, then its gradients."""
@@ -360,7 +370,7 @@ class VirtualTraining:
     def _add(self, flight: Sum, there: Sequence[Runner]) -> Share:
         batches = [flight.batches[runner.worker.rank] for runner in there]
         alone = any(isinstance(runner.blocked, Accumulate) and runner.blocked.ahead for runner in there)
-        if self._loss or alone or any(batch.ahead for batch in batches):
+        if self._loss or alone or any(batch.ahead or batch.steps for batch in batches):
             shares = [self._value(runner, batch) for runner, batch in zip(there, batches, strict=True)]
             if self._loss is None:
                 return sum(shares[1:], shares[0])
@@ -397,8 +407,13 @@ class VirtualTraining:
             if batch.ahead is not None:
                 rule, share = runner.worker.rule, self._value(runner, batch.ahead)
                 weights = rule.ahead(batch.state, share, batch.trust)
-            taken = self.stream.take(round(batch.samples))
-            batch.value = Share.of(self.problem.gradient_sum(weights, taken), batch.samples)
+            sums = np.zeros(self.problem.values, np.float32)
+            for samples in batch.steps or (round(batch.samples),):
+                part = self.problem.gradient_sum(weights, self.stream.take(samples))
+                sums += part
+                if batch.local:
+                    weights = weights - np.float32(batch.local) * part
+            batch.value = Share.of(sums, batch.samples)
             batch.ahead = None
         return batch.value
 

@@ -86,11 +86,17 @@ class Contestant:
 
     def way(self, batch: int, step: float, compensation: float = 0.75) -> Way:
         """Return what workers are told."""
-        return Way(self.name, self.algorithm, batch, step, compensation, self.transport)
+        if self.family == LOCAL_STEPS:
+            return Way(self.name, self.algorithm, LOCAL_BATCH, LOCAL_STEP, 0.75, True, self.transport)
+        return Way(self.name, self.algorithm, batch, step, compensation, transport=self.transport)
 
 
+LOCAL_STEPS = "abs_sgd_local"
+LOCAL_BATCH, LOCAL_STEP = 8, 0.125
+"""Found in virtual time at T_sync = T_compute, and not tuned for the fabric's T_sync."""
 BASELINE = Contestant("synchronous SGD over TCP", "synchronous", "tcp")
 OURS = Contestant("ABS-SGD over Gradlane", "abs_sgd_compensated", "gradlane")
+STEPPING = Contestant("ABS-SGD with own steps over Gradlane", LOCAL_STEPS, "gradlane")
 BETWEEN = (
     Contestant("synchronous SGD over Gradlane", "synchronous", "gradlane"),
     Contestant("ABS-SGD over TCP", "abs_sgd_compensated", "tcp"),
@@ -189,7 +195,7 @@ def run(
     After each draw `keep` has the results until then.
     """
     tuner = Tuner(runs)
-    contestants = (BASELINE, *BETWEEN, OURS) if every else (BASELINE, OURS)
+    contestants = (BASELINE, *BETWEEN, OURS, STEPPING) if every else (BASELINE, OURS, STEPPING)
     with Bed(load_fabric(RATE), Roles(), instance=None) as bed:
         trace = folder / f"background-{LEVEL}.json"
         LEVELS[LEVEL].trace(bed.roles, RATE, seed=TRACE_SEED).save(trace)
@@ -201,7 +207,10 @@ def run(
         ways: dict[str, Way] = {}
         ratios: dict[str, float] = {}
         syncs: dict[str, float] = {}
+        ways[STEPPING.name] = STEPPING.way(LOCAL_BATCH, LOCAL_STEP)
         for who in contestants:
+            if who is STEPPING:
+                continue
             syncs[who.name] = contest.sync_seconds(who)
             ways[who.name], ratios[who.name] = tuned(runs, tuner, who, syncs[who.name])
             way = ways[who.name]
@@ -228,9 +237,6 @@ def summary(
     found: dict[str, dict[int, Trained]], contest: Contest, syncs: dict[str, float], ratios: dict[str, float]
 ) -> dict[str, Any]:
     """Return what the results file tells of the contest."""
-    base, ours = found[BASELINE.name], found[OURS.name]
-    both = [draw for draw in base if draw in ours and ours[draw].reached]
-    pairs = [base[draw].seconds / ours[draw].seconds for draw in both]
     return {
         "rate_bps": RATE,
         "background": LEVEL,
@@ -239,15 +245,23 @@ def summary(
         "trials_sums_per_s": contest.trials,
         "t_sync_s": {name: round(seconds, 4) for name, seconds in syncs.items()},
         "sync_over_compute": ratios,
-        "speedup": {
-            "by_pair": [round(pair, 3) for pair in pairs],
-            "median": round(float(np.median(pairs)), 3) if pairs else None,
-            "least": round(min(pairs), 3) if pairs else None,
-            "most": round(max(pairs), 3) if pairs else None,
-            "baseline_not_reached": sum(not trained.reached for trained in base.values()),
-            "ours_not_reached": sum(not trained.reached for trained in ours.values()),
-        },
+        "speedup": _speedup(found, OURS),
+        "speedup_own_steps": _speedup(found, STEPPING),
         "runs": {name: [trained.as_dict() for trained in trainings.values()] for name, trainings in found.items()},
+    }
+
+
+def _speedup(found: dict[str, dict[int, Trained]], who: Contestant) -> dict[str, Any]:
+    base, ours = found[BASELINE.name], found[who.name]
+    both = [draw for draw in base if draw in ours and ours[draw].reached]
+    pairs = [base[draw].seconds / ours[draw].seconds for draw in both]
+    return {
+        "by_pair": [round(pair, 3) for pair in pairs],
+        "median": round(float(np.median(pairs)), 3) if pairs else None,
+        "least": round(min(pairs), 3) if pairs else None,
+        "most": round(max(pairs), 3) if pairs else None,
+        "baseline_not_reached": sum(not trained.reached for trained in base.values()),
+        "ours_not_reached": sum(not trained.reached for trained in ours.values()),
     }
 
 
@@ -258,10 +272,11 @@ def draw(result: dict[str, Any], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    colors = ("#8a8984", "#e8a33d", "#9b6bc9", "#2a78d6")
+    colors = {BASELINE.name: "#8a8984", OURS.name: "#2a78d6", STEPPING.name: "#0b3d91"}
+    others = iter(("#e8a33d", "#9b6bc9"))
     figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
-    for (name, runs), color in zip(result["runs"].items(), colors if len(result["runs"]) == 4 else colors[::3],
-                                   strict=True):  # fmt: skip
+    for name, runs in result["runs"].items():
+        color = colors.get(name) or next(others)
         for place, trained in enumerate(runs):
             curve = [(told["seconds"], told["accuracy"]) for told in trained["curve"]]
             axes.plot(*zip(*curve, strict=True), color=color, label=None if place else name, linewidth=1.3)

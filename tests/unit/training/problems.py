@@ -25,6 +25,7 @@ ALGORITHMS: tuple[Algorithm, ...] = (
     AbsSGD(micro=4, batch=8),
     AbsSGD(micro=4, compensation=0.75),
     AbsSGD(micro=16, fitted=True),
+    AbsSGD(micro=2, local=True, compensation=1.0),
 )
 
 

@@ -21,7 +21,7 @@ from traffic.training.cluster import Cluster, Machine, Speed, changing, homogene
 from traffic.training.effects import Algorithm
 from traffic.training.lossy import Loss
 from traffic.training.problem import Stream, Timing
-from traffic.training.rule import Rule
+from traffic.training.rule import Rule, Scaling
 from traffic.training.virtual import VirtualTraining, WorkerLostError
 
 
@@ -119,6 +119,20 @@ def test_a_compensated_worker_looks_ahead_by_its_own_share() -> None:
         run.advance()
         if phase:
             weights = weights - np.float32(0.5) * problem.gradient(weights)
+        np.testing.assert_allclose(run.state.weights, weights, atol=1e-5)
+
+
+def test_workers_that_step_by_themselves_follow_one_path_where_nothing_is_random() -> None:
+    """Each looks ahead by all of its own path in flight, so the common weights are those of gradient descent."""
+    problem = replace(quadratic(), samples=np.zeros((4, 800), np.float32))
+    rule = Rule(0.2, scaling=Scaling.LINEAR, reference=3 * 2)
+    algorithm = AbsSGD(micro=2, local=True, compensation=1.0)
+    run = VirtualTraining(problem, algorithm, rule, homogeneous(3, 8.0), lambda _: 1.0)
+    weights = problem.initial()
+    for phase in range(8):
+        run.advance()
+        for _ in range(4 if phase else 0):  # micro-batches in a phase
+            weights = weights - np.float32(0.2) * problem.gradient(weights)
         np.testing.assert_allclose(run.state.weights, weights, atol=1e-5)
 
 

@@ -34,6 +34,11 @@ class AbsSGD(DelayedSGD):
     `fitted`: micro-batches are of at most `micro` samples and sized, by the worker's speed and the time that the sum
     before took, so that the last one ends with the sum: as few calls of the model as may be, and no phase prolonged.
 
+    `local`: a worker steps by itself between micro-batches, w_i <- w_i - eta S / micro, so that its gradients are those
+    of a path, and goes back to the common weights with the next sum. Sums, not weights, travel. The rule then scales
+    with the samples (LINEAR, `reference` = workers * micro), so that the common step is the mean of the workers' paths.
+    The part of its own path that is in flight is all there: `compensation` is 1 for all of it.
+
     `grace`: a worker whose micro-batch takes that many times longer than the sum did joins the next sum with what it
     has, which may be nothing, so that a stalled worker does not hold the others up.
     """
@@ -42,6 +47,7 @@ class AbsSGD(DelayedSGD):
     batch: int = 0
     compensation: float = 0.0
     fitted: bool = False
+    local: bool = False
     grace: float = float("inf")
     name: str = "abs_sgd"
 
@@ -49,4 +55,6 @@ class AbsSGD(DelayedSGD):
         """Return what to compute while a sum is under way."""
         least = balance(self.batch * worker.size, worker.speeds, worker.size)[worker.rank]
         ahead = worker.carried if self.compensation else None
-        return Accumulate(self.micro, flight, least, self.grace, ahead, self.compensation, self.fitted)
+        trust = self.compensation * (worker.size if self.local else 1)  # its path is its own, not its share of the mean
+        local = worker.rule.rate if self.local else 0.0
+        return Accumulate(self.micro, flight, least, self.grace, ahead, trust, self.fitted, local)
