@@ -104,6 +104,28 @@ def test_a_parameter_whose_module_is_never_called_is_waited_for_too() -> None:
         assert torch.equal(one, other)
 
 
+def test_gradients_that_are_cleared_meanwhile_take_nothing_from_an_update() -> None:
+    def make() -> Any:
+        return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+    model = seeded(make)
+
+    class Clearing(torch.optim.SGD):
+        """Clears the model's gradients in the midst of each update, as the user's thread may do."""
+
+        def step(self, closure: Any = None) -> Any:
+            model.zero_grad()
+            return super().step(closure)
+
+    optimizer = Clearing(model.parameters(), lr=0.1, momentum=0.9)
+    with GatedModule(model, optimizer, Alone()):
+        for _ in range(3):
+            model(inputs()).square().mean().backward()
+    for one, other in zip(model.parameters(), trained(seeded(make), False), strict=True):
+        assert torch.equal(one, other)
+    assert all("momentum_buffer" in optimizer.state[parameter] for parameter in model.parameters())
+
+
 def test_gradients_leave_last_layer_first_and_front_layers_do_not_wait_for_later_ones() -> None:
     model, reducer = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), Alone(hold=True)
     gate = GatedModule(model, sgd(model), reducer)

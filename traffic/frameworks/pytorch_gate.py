@@ -159,12 +159,14 @@ class GatedModule:
         self.gate.send(number, values_of(gradient), weight=self.weight)
 
     def _update(self, number: int, aggregate: Floats) -> None:
+        """Step one parameter, in the gate's thread, while the user's may clear every `grad`: so not by the parameter's
+        own, but by that of an alias, which has its values and its optimiser state."""
         parameter, single = self._parameters[number], self._single
-        parameter.grad = torch.from_numpy(aggregate).view_as(parameter).to(parameter)
-        single.state = self.optimizer.state
-        single.param_groups = [{**self._options[number], "params": [parameter]}]
+        alias = parameter.detach()
+        alias.grad = torch.from_numpy(aggregate).view_as(alias).to(alias)
+        single.state = {alias: self.optimizer.state[parameter]}
+        single.param_groups = [{**self._options[number], "params": [alias]}]
         single.step()
-        parameter.grad = None
 
 
 def gate(
