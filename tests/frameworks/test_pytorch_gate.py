@@ -111,10 +111,13 @@ def test_gradients_that_are_cleared_meanwhile_take_nothing_from_an_update() -> N
     model = seeded(make)
 
     class Clearing(torch.optim.SGD):
-        """Clears the model's gradients in the midst of each update, as the user's thread may do."""
+        """Clears a parameter's gradient in the midst of its update, as the user's thread may do."""
 
         def step(self, closure: Any = None) -> Any:
-            model.zero_grad()
+            (stepped,) = self.param_groups[0]["params"]
+            for parameter in model.parameters():
+                if parameter.data_ptr() == stepped.data_ptr():
+                    parameter.grad = None
             return super().step(closure)
 
     optimizer = Clearing(model.parameters(), lr=0.1, momentum=0.9)
