@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""The switch's tests once more, on builds with address and undefined-behaviour sanitizers."""
+"""The switch's and the transport's tests once more, on C with address and undefined-behaviour sanitizers."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ SUITES = (
     "unit/p4runtime",
     "pipeline",
     "differential",
+    "unit/transport",
 )
 
 
@@ -50,8 +51,8 @@ def test_a_suite_is_clean_under_sanitizers(suite: str, cache: Path) -> None:
         "ASAN_OPTIONS": "detect_leaks=0",  # Python's own allocations are no leaks of ours
     }
     command = [
-        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long", "--timeout", "600",
-        str(TESTS / suite),
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long and not fabric",
+        "--timeout", "600", str(TESTS / suite),
     ]  # fmt: skip
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-4000:]
