@@ -41,9 +41,6 @@ header results_t {
     bit<256> difference256;
     bit<256> product256;
     bit<256> right256;
-    bit<2048> huge_sum;
-    bit<2048> huge_product;
-    bit<2048> huge_right;
     bit<16>  slice;
     bit<16>  concatenated;
     int<16>  extended;
@@ -89,9 +86,11 @@ control ArithmeticIngress(inout headers_t h, inout metadata_t m, inout standard_
         h.r.difference256 = h.x.a256 - h.x.b256;
         h.r.product256 = h.x.a256 * h.x.b256;
         h.r.right256 = h.x.a256 >> h.x.distance;
-        h.r.huge_sum = h.x.huge + (h.x.huge << 7) - (bit<2048>)h.x.a256;
-        h.r.huge_product = h.x.huge * ((bit<2048>)h.x.b256 << 200);
-        h.r.huge_right = ~h.x.huge >> h.x.distance;
+        bit<2048> sum = h.x.huge + (h.x.huge << 7) - (bit<2048>)h.x.a256;
+        bit<2048> product = h.x.huge * ((bit<2048>)h.x.b256 << 200);
+        bit<2048> right = ~h.x.huge >> h.x.distance;
+        // In place: BMv2 has room for 512 bytes of new headers.
+        h.x.huge = sum ^ product ^ right;
         h.r.slice = h.x.a64[40:25];
         h.r.concatenated = h.x.a8[3:0] ++ h.x.b8 ++ h.x.a32[31:28];
         h.r.extended = (int<16>)(int<8>)h.x.a8;
