@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
@@ -30,10 +30,11 @@ class Communicator:
     """A rank of a job, connected; a context manager.
 
     Raises CollectiveError where the others do not come. Everything may be called from any thread; callbacks of futures
-    run in the transport's thread and must not block.
+    run in the transport's thread and must not block. `opening` is called before the others are waited for: whoever
+    keeps what it gets can `abandon` that wait.
     """
 
-    def __init__(self, job: Job, rank: int) -> None:
+    def __init__(self, job: Job, rank: int, opening: Callable[[Communicator], None] = lambda _: None) -> None:
         if not 0 <= rank < len(job.workers):
             raise UsageError(f"the job has ranks 0..{len(job.workers) - 1}, not {rank}")
         job.plan  # noqa: B018  # here, where a wrong schedule is an error of this thread
@@ -43,6 +44,7 @@ class Communicator:
         self._member = Member(job, rank, self._channel)
         try:
             self._channel.run(self._member)
+            opening(self)
             self._member.all_met.result()
         except CollectiveError:
             self.close()

@@ -149,6 +149,16 @@ def test_who_does_not_come_is_named() -> None:
         Communicator(here, 0)
 
 
+def test_the_wait_for_the_others_can_be_abandoned() -> None:
+    alone = job(2, connect_timeout=LONG)
+
+    def leave(communicator: Communicator) -> None:
+        communicator.abandon("they go on without us")
+
+    with pytest.raises(CollectiveError, match="they go on without us"):
+        Communicator(alone, 0, opening=leave)
+
+
 def test_other_jobs_are_refused() -> None:
     with ThreadPoolExecutor(2) as pool:
         futures = [pool.submit(Communicator, job(2, op=op), rank) for rank, op in enumerate((Op.SUM, Op.MEAN))]
