@@ -104,20 +104,28 @@ class Method:
                 return AbsSGD(micro=self.micro)
             case "abs_sgd_fitted" | "abs_sgd_compensated":
                 return AbsSGD(micro=self.micro, batch=self.batch, compensation=self.compensation, fitted=True)
+            case "abs_sgd_local":
+                return AbsSGD(micro=self.micro, compensation=self.compensation, local=True, fitted=True)
         raise ValueError(self.family)
 
-    def rule(self, step: float) -> Rule:
-        """Return the update rule at a step size, which is that of SAMPLES where it scales with the batch."""
+    def rule(self, step: float, workers: int) -> Rule:
+        """Return the update rule at a step size, which is that of SAMPLES where it scales with the batch.
+
+        Of workers that step by themselves it is the step of a micro-batch, and the common step the mean of their paths.
+        """
+        if self.family == "abs_sgd_local":
+            return Rule(step, scaling=Scaling.LINEAR, reference=workers * self.micro)
         return Rule(step, scaling=self.scaling, reference=SAMPLES)
 
     @property
     def alone(self) -> bool:
         """Whether what a worker computes depends on its own part of the batch, not only on the whole."""
-        return self.family in ("local_delayed", "abs_sgd_compensated")
+        return self.family in ("local_delayed", "abs_sgd_compensated", "abs_sgd_local")
 
 
-BASELINES = ("synchronous", "lb_bsp", "delayed", "delayed_balanced")
-"""What ABS-SGD is compared with, all of which average gradients."""
-LOCAL = "local_delayed"
-"""Averages weights, and is compared apart."""
-OURS = ("abs_sgd", "abs_sgd_fitted", "abs_sgd_compensated")
+FROZEN_BASELINES = ("synchronous", "lb_bsp", "delayed", "delayed_balanced")
+"""Baselines whose workers compute a phase's gradients at the same weights."""
+BASELINES = (*FROZEN_BASELINES, "local_delayed")
+"""What ABS-SGD is compared with."""
+FROZEN_OURS = ("abs_sgd", "abs_sgd_fitted", "abs_sgd_compensated")
+OURS = (*FROZEN_OURS, "abs_sgd_local")

@@ -172,7 +172,7 @@ class Runs:
 
     def _learn(self, setting: Setting, method: Method, step: float, seed: int, limit: int) -> Curve:
         what = problem(setting.model, seed)
-        training = self._training(setting, method, what, method.rule(step), seed)
+        training = self._training(setting, method, what, method.rule(step, setting.workers), seed)
         target = TARGETS[setting.model]
         updates: list[int] = []
         accuracy: list[float] = []

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from tests.benchmarks.abs_sgd.methods import BASELINES, LOCAL, OURS, SAMPLES, Setting
+from tests.benchmarks.abs_sgd.methods import BASELINES, FROZEN_BASELINES, FROZEN_OURS, OURS, SAMPLES, Setting
 from tests.benchmarks.abs_sgd.runs import CAP, Runs
 from tests.benchmarks.abs_sgd.tuning import STEPS, Tuned, Tuner, fixed, free
 from traffic.training.cluster import CLUSTERS
@@ -141,19 +141,22 @@ class Speedup:
     comparison: str
     ours: Row
     baseline: Row
+    frozen_ours: Row
+    """The best without own steps."""
+    frozen_baseline: Row
+    """The best but for local SGD."""
     plain: Row
     """ABS-SGD as published: back to back, not compensated."""
-    local: Row
 
     @property
     def value(self) -> float:
-        """Best of ours over best of the baselines that average gradients."""
+        """Best of ours over best of the baselines, all against all."""
         return self.baseline.mean / self.ours.mean
 
     @property
-    def with_local(self) -> float:
-        """The same with local SGD, which averages weights, among the baselines."""
-        return min(self.baseline.mean, self.local.mean) / self.ours.mean
+    def frozen(self) -> float:
+        """The same among those who compute a phase's gradients at the same weights."""
+        return self.frozen_baseline.mean / self.frozen_ours.mean
 
     def as_dict(self) -> dict[str, Any]:
         """Return it with what it is made of."""
@@ -161,48 +164,45 @@ class Speedup:
             "speedup": _finite(self.value),
             "ours": self.ours.family,
             "best_baseline": self.baseline.family,
-            "back_to_back": _finite(self.baseline.mean / self.plain.mean),
-            "with_local": _finite(self.with_local),
-            "against_local_delayed": _finite(self.local.mean / self.ours.mean),
+            "speedup_frozen": _finite(self.frozen),
+            "ours_frozen": self.frozen_ours.family,
+            "best_baseline_frozen": self.frozen_baseline.family,
+            "back_to_back": _finite(self.frozen_baseline.mean / self.plain.mean),
         }
 
 
 def speedup(rows: list[Row]) -> Speedup:
     """Compare the rows of one setting and comparison."""
     by_family = {row.family: row for row in rows}
+
+    def best(families: tuple[str, ...]) -> Row:
+        return min((by_family[family] for family in families), key=lambda row: row.mean)
+
     return Speedup(
-        rows[0].setting,
-        rows[0].comparison,
-        min((by_family[family] for family in OURS), key=lambda row: row.mean),
-        min((by_family[family] for family in BASELINES), key=lambda row: row.mean),
+        rows[0].setting, rows[0].comparison, best(OURS), best(BASELINES), best(FROZEN_OURS), best(FROZEN_BASELINES),
         by_family["abs_sgd"],
-        by_family[LOCAL],
-    )
+    )  # fmt: skip
 
 
-FAMILIES = (*BASELINES, LOCAL, *OURS)
+FAMILIES = (*BASELINES, *OURS)
 
 
 def summary(rows: list[Row], speedups: list[Speedup]) -> dict[str, Any]:
     """Return the content of the results file."""
     headline: dict[str, dict[str, float]] = {FIXED: {}, ALL: {}}
-    with_local: dict[str, dict[str, float]] = {FIXED: {}, ALL: {}}
+    frozen: dict[str, dict[str, float]] = {FIXED: {}, ALL: {}}
     for found in speedups:
         if found.setting.model == "mlp" and found.setting.workers == 4 and found.setting.ratio == HEADLINE:
             headline[found.comparison][found.setting.cluster] = round(found.value, 3)
-            with_local[found.comparison][found.setting.cluster] = round(found.with_local, 3)
-    means = {
-        comparison: round(float(np.mean([value for name, value in by.items() if name != "homogeneous"])), 3)
-        for comparison, by in headline.items()
-        if by.keys() - {"homogeneous"}
-    }
+            frozen[found.comparison][found.setting.cluster] = round(found.frozen, 3)
     return {
         "unit": f"seconds; T_compute = 1 s is what a worker of full speed needs for its part of {SAMPLES} samples",
         "given_up_after_samples": CAP,
         "rows": [row.as_dict() for row in rows],
         "speedup": headline,
-        "speedup_with_local": with_local,
-        "speedup_mean_heterogeneous": means,
+        "speedup_frozen": frozen,
+        "speedup_mean_heterogeneous": _means(headline),
+        "speedup_frozen_mean_heterogeneous": _means(frozen),
         "speedups": [
             {
                 "model": found.setting.model,
@@ -214,4 +214,13 @@ def summary(rows: list[Row], speedups: list[Speedup]) -> dict[str, Any]:
             }
             for found in speedups
         ],
+    }
+
+
+def _means(headline: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Return the mean over the heterogeneous clusters, by comparison."""
+    return {
+        comparison: round(float(np.mean([value for name, value in by.items() if name != "homogeneous"])), 3)
+        for comparison, by in headline.items()
+        if by.keys() - {"homogeneous"}
     }
