@@ -338,8 +338,14 @@ class Peer:
         if news and self.endpoint.unasked is not None:
             self.endpoint.unasked(self, control.key, opening.values)
 
-    def take_early(self, frame: bytes) -> None:
-        """Keep data of a message that is not known yet, the oldest only as long as there is room."""
+    def take_early(self, frame: bytes, arrived: int) -> None:
+        """Keep data of a message that is not known yet, the oldest only as long as there is room.
+
+        A driver that takes many packets at once gets START together with the first data: when that was handed to the
+        core its message was unknown, and is open by now.
+        """
+        if self.core.accept(frame, 0, self.source, arrived) is not Verdict.UNKNOWN:
+            return
         self.endpoint.counts.early += 1
         self._early.append((frame[4:16], frame))
         if len(self._early) > self.settings.early_packets:
@@ -484,7 +490,7 @@ class Endpoint:
         if peer is None:
             self.counts.foreign += 1
         elif verdict == Verdict.UNKNOWN:
-            peer.take_early(frame)
+            peer.take_early(frame, now if arrived is None else arrived)
         elif (message := self.seal.open(frame)) is None:
             self.counts.forged += 1
         else:
