@@ -10,66 +10,70 @@ enum { PIXELS = 196, SIDE = 14, CLASSES = 10, LANES = 8, ROWS = 8, PADDED = 16 }
 enum { HIDDEN1 = 64, HIDDEN2 = 32 };                                       /* of the multilayer perceptron */
 enum { CHANNELS = 8, HALF = 7, PLACES = 49, AROUND = 9, TAPS = AROUND * CHANNELS, FLAT = PLACES * CHANNELS };
 
-typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4)));
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+typedef float anywhere __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
 
-static lanes load(const float *from) {
-    lanes value;
-    memcpy(&value, from, sizeof value);
-    return value;
-}
+static inline lanes load(const float *from) { return *(const anywhere *)from; }
 
-static void store(float *to, lanes value) { memcpy(to, &value, sizeof value); }
+static inline void store(float *to, lanes value) { *(anywhere *)to = value; }
 
-/* `rows` rows of LANES columns of a product; `rows` is a constant wherever this is inlined, so sums stay in registers. */
-static inline __attribute__((always_inline)) void multiply_rows(const float *in, int rows, int ins, const float *matrix,
-                                                                const float *bias, int outs, float *out) {
-    lanes sum[ROWS];
-#pragma GCC unroll 8
-    for (int k = 0; k < rows; k++) sum[k] = load(bias ? bias : out + (size_t)k * outs);
-    for (int i = 0; i < ins; i++) {
-        lanes weight = load(matrix + (size_t)i * outs);
-#pragma GCC unroll 8
-        for (int k = 0; k < rows; k++) sum[k] += in[(size_t)k * ins + i] * weight;
-    }
-#pragma GCC unroll 8
-    for (int k = 0; k < rows; k++) store(out + (size_t)k * outs, sum[k]);
-}
+#define EACH_ROW(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) /* ROWS of them, in registers of their own */
 
 /* out (rows, outs) = bias + in (rows, ins) * matrix (ins, outs), or out += without a bias; outs is a multiple of LANES. */
 static void multiply(const float *in, int rows, int ins, const float *matrix, const float *bias, int outs, float *out) {
     for (int column = 0; column < outs; column += LANES) {
-        const float *from = bias ? bias + column : NULL;
         int row = 0;
-        for (; row + ROWS <= rows; row += ROWS)
-            multiply_rows(in + (size_t)row * ins, ROWS, ins, matrix + column, from, outs, out + (size_t)row * outs + column);
-        for (; row < rows; row++)
-            multiply_rows(in + (size_t)row * ins, 1, ins, matrix + column, from, outs, out + (size_t)row * outs + column);
+        for (; row + ROWS <= rows; row += ROWS) {
+            const float *from = in + (size_t)row * ins;
+            float *to = out + (size_t)row * outs + column;
+#define BEGIN(k) lanes sum##k = load(bias ? bias + column : to + (size_t)k * outs);
+#define ADD(k) sum##k += from[(size_t)k * ins + i] * weight;
+#define END(k) store(to + (size_t)k * outs, sum##k);
+            EACH_ROW(BEGIN)
+            for (int i = 0; i < ins; i++) {
+                lanes weight = load(matrix + (size_t)i * outs + column);
+                EACH_ROW(ADD)
+            }
+            EACH_ROW(END)
+#undef BEGIN
+#undef ADD
+#undef END
+        }
+        for (; row < rows; row++) {
+            float *to = out + (size_t)row * outs + column;
+            lanes sum = load(bias ? bias + column : to);
+            for (int i = 0; i < ins; i++) sum += in[(size_t)row * ins + i] * load(matrix + (size_t)i * outs + column);
+            store(to, sum);
+        }
     }
-}
-
-/* The same of a transposed matrix's rows: `width` of the inputs. */
-static inline __attribute__((always_inline)) void outer_rows(const float *in, const float *error, int rows, int ins,
-                                                             int width, int outs, float *sum) {
-    lanes part[ROWS];
-#pragma GCC unroll 8
-    for (int k = 0; k < width; k++) part[k] = load(sum + (size_t)k * outs);
-    for (int row = 0; row < rows; row++) {
-        lanes each = load(error + (size_t)row * outs);
-#pragma GCC unroll 8
-        for (int k = 0; k < width; k++) part[k] += in[(size_t)row * ins + k] * each;
-    }
-#pragma GCC unroll 8
-    for (int k = 0; k < width; k++) store(sum + (size_t)k * outs, part[k]);
 }
 
 /* sum (ins, outs) += in (rows, ins) transposed * error (rows, outs); outs is a multiple of LANES. */
 static void outer(const float *in, const float *error, int rows, int ins, int outs, float *sum) {
     for (int column = 0; column < outs; column += LANES) {
         int i = 0;
-        for (; i + ROWS <= ins; i += ROWS)
-            outer_rows(in + i, error + column, rows, ins, ROWS, outs, sum + (size_t)i * outs + column);
-        for (; i < ins; i++)
-            outer_rows(in + i, error + column, rows, ins, 1, outs, sum + (size_t)i * outs + column);
+        for (; i + ROWS <= ins; i += ROWS) {
+            float *to = sum + (size_t)i * outs + column;
+#define BEGIN(k) lanes part##k = load(to + (size_t)k * outs);
+#define ADD(k) part##k += from[k] * each;
+#define END(k) store(to + (size_t)k * outs, part##k);
+            EACH_ROW(BEGIN)
+            for (int row = 0; row < rows; row++) {
+                const float *from = in + (size_t)row * ins + i;
+                lanes each = load(error + (size_t)row * outs + column);
+                EACH_ROW(ADD)
+            }
+            EACH_ROW(END)
+#undef BEGIN
+#undef ADD
+#undef END
+        }
+        for (; i < ins; i++) {
+            lanes part = load(sum + (size_t)i * outs + column);
+            for (int row = 0; row < rows; row++)
+                part += in[(size_t)row * ins + i] * load(error + (size_t)row * outs + column);
+            store(sum + (size_t)i * outs + column, part);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 
+from tests.benchmarks.abs_sgd.compiled import CompiledClassification
 from traffic.convolution import ResidualCNN, pool
 from traffic.model import MLP, WORKLOADS, Floats, Labels
 from traffic.training.algorithms import (
@@ -52,7 +53,7 @@ def problem(model: str, seed: int) -> Classification:
     """Return MNIST-5k, pooled to 14x14 pixels and standardised, with a model; the seed decides weights and split."""
     images, labels = _images()
     order = np.random.default_rng((7, seed)).permutation(len(labels))
-    return Classification(MODELS[model](seed), images[order], labels[order], HELD_OUT)
+    return CompiledClassification(model, MODELS[model](seed), images[order], labels[order], HELD_OUT)
 
 
 @dataclass(frozen=True)

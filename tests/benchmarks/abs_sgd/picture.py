@@ -18,6 +18,7 @@ COLORS = {
     "abs_sgd_local": "#c2185b",
 }  # fmt: skip
 
+
 def draw(rows: list[Row], speedups: list[Speedup], path: Path) -> None:
     """Plot accuracy over time for each cluster in both comparisons, and the speedups."""
     import matplotlib

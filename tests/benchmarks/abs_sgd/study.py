@@ -6,7 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from math import inf, sqrt
+from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -185,6 +188,32 @@ def speedup(rows: list[Row]) -> Speedup:
 
 
 FAMILIES = (*BASELINES, *OURS)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A setting, in both comparisons."""
+
+    rows: list[Row]
+    made: int
+    """Runs that it took."""
+    seconds: float
+    """Of a processor."""
+
+
+@cache
+def _runs(path: Path) -> Runs:
+    return Runs(path)
+
+
+def measure_setting(path: Path, setting: Setting) -> Measured:
+    """Measure every algorithm in a setting, with the runs that are kept in a file."""
+    runs, began = _runs(path), process_time()
+    runs.refresh()
+    made = runs.made
+    tuner = Tuner(runs, fine=setting.model == "mlp")
+    rows = [measure(runs, tuner, setting, comparison, family) for comparison in COMPARISONS for family in FAMILIES]
+    return Measured(rows, runs.made - made, process_time() - began)
 
 
 def summary(rows: list[Row], speedups: list[Speedup]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ BATCHES = (16, 4096)
 """Samples of all workers together that are tried."""
 NEVER = 1e6
 """Seconds from which on a score says that the target was not reached."""
-PATIENCE = 1.6
+PATIENCE = 1.4
 """A run is given up that takes so many times the samples of the best so far."""
 
 
