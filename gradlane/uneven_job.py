@@ -20,11 +20,11 @@ from traffic.hosts import End, site_of
 from traffic.live import share
 from traffic.training.process import Spent, Told, WorkerSettings, network, values_of
 from traffic.training.quota import Quota
+from traffic.training.roster import PORT as ROSTER_PORT
 from traffic.training.roster import RosterSettings
 from traffic.transport.tolerance import Tolerance
 from traffic.wire import DataType
 
-ROSTER_PORT = 18600
 SILENCE_SECONDS = 30.0
 MEET_SECONDS = 15.0
 """How long workers may take to meet, once all have called the roster."""

@@ -28,6 +28,8 @@ from traffic.collectives.server import Server
 from traffic.exchanges.tcp import TcpSettings
 from traffic.training.tcp_sums import TcpSumServer
 
+PORT = 18600
+"""Where a roster is called, unless told otherwise."""
 LOOK_SECONDS = 0.02
 MOST_JOBS = 1 << 16
 
