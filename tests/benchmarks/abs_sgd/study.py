@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from tests.benchmarks.abs_sgd.methods import BASELINES, FROZEN_BASELINES, FROZEN_OURS, OURS, SAMPLES, Setting
+from tests.benchmarks.abs_sgd.methods import BASELINES, FROZEN_BASELINES, FROZEN_OURS, OURS, SAMPLES, Method, Setting
 from tests.benchmarks.abs_sgd.runs import CAP, Runs
 from tests.benchmarks.abs_sgd.tuning import STEPS, Tuned, Tuner, fixed, free
 from traffic.training.cluster import CLUSTERS
 
 SEEDS = (0, 1, 2, 3, 4)
+SURE_AFTER, SURELY = 3, 1.1
+"""Seeds after which something so many times slower than the best is run no further."""
 FIXED, ALL = "fixed_batch", "all_tuned"
 COMPARISONS: dict[str, Callable[[Tuner, Setting, str], list[Tuned]]] = {FIXED: fixed, ALL: free}
 HEADLINE = 1.0
@@ -107,13 +109,34 @@ def _score(seconds: tuple[float, ...]) -> tuple[int, float]:
     return len(seconds) - len(reached), float(np.mean(reached)) if reached else inf
 
 
-def settle(runs: Runs, setting: Setting, tuned: Tuned) -> tuple[Tuned, tuple[float, ...]]:
-    """Lower a step that few seeds have tuned while that is better with all; returns their seconds to the target too."""
+def _seconds(
+    runs: Runs, setting: Setting, method: Method, step: float, best: tuple[float, ...] | None = None
+) -> tuple[float, ...] | None:
+    """Return the seconds to the target with every seed; None if the first seeds show that they are not less than best."""
+    seconds: tuple[float, ...] = ()
+    for seed in SEEDS:
+        seconds += (runs.tta(setting, method, step, seed),)
+        if best is not None and len(seconds) >= SURE_AFTER:
+            missed, mean = _score(best[: len(seconds)])
+            if _score(seconds) > (missed, SURELY * mean):
+                return None
+    return seconds
+
+
+def settle(
+    runs: Runs, setting: Setting, tuned: Tuned, best: tuple[float, ...] | None = None
+) -> tuple[Tuned, tuple[float, ...]] | None:
+    """Lower a step that few seeds have tuned while that is better with all; returns their seconds to the target too.
+
+    None if they are surely not less than the best, those of something else.
+    """
     method, step = tuned.method, tuned.step
-    seconds = tuple(runs.tta(setting, method, step, seed) for seed in SEEDS)
+    seconds = _seconds(runs, setting, method, step, best)
+    if seconds is None:
+        return None
     while step > STEPS[0]:
-        lower = tuple(runs.tta(setting, method, step / sqrt(2), seed) for seed in SEEDS)
-        if _score(lower) >= _score(seconds):
+        lower = _seconds(runs, setting, method, step / sqrt(2), seconds)
+        if lower is None or _score(lower) >= _score(seconds):
             break
         step, seconds = step / sqrt(2), lower
     return replace(tuned, step=step), seconds
@@ -124,8 +147,14 @@ def measure(runs: Runs, tuner: Tuner, setting: Setting, comparison: str, family:
 
     Few seeds have tuned the step: with all of them the next smaller one is tried too, and so on while that is better.
     """
-    settled = [settle(runs, setting, tuned) for tuned in COMPARISONS[comparison](tuner, setting, family)]
-    tuned, seconds = min(settled, key=lambda pair: _score(pair[1]))
+    first, *others = COMPARISONS[comparison](tuner, setting, family)
+    found = settle(runs, setting, first)
+    assert found is not None
+    for other in others:
+        settled = settle(runs, setting, other, found[1])
+        if settled is not None and _score(settled[1]) < _score(found[1]):
+            found = settled
+    tuned, seconds = found
     method, step = tuned.method, tuned.step
     times = runs.times(setting, method)
     phases = slice(1, None) if times.samples[0] == 0 else slice(None)
