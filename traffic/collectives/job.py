@@ -65,7 +65,7 @@ class Job:
     servers: tuple[str, ...] = ()
     """Addresses of parameter servers."""
     collective: str = PARAMETER_SERVER
-    """"ps", "ring", "halving_doubling", or the path of an all-reduce schedule."""
+    """"ps", "ring", "halving_doubling", or the path of a schedule file."""
     op: Op = Op.MEAN
     wire: DataType = DataType.FLOAT32
     """How values travel. Sums are made in float32."""
@@ -126,7 +126,7 @@ class Job:
 
     @cached_property
     def plan(self) -> Plan:
-        """How an all-reduce goes. Raises UsageError for a file that is no such schedule."""
+        """How the collective goes. Raises UsageError for a file that is no schedule of these workers."""
         return plan_of(self.collective, len(self.workers), len(self.servers))
 
     # ---- rules
@@ -275,7 +275,7 @@ class Job:
         """32 bytes that differ where jobs differ; of a schedule file its sends count, not its path."""
         plain = self.as_dict()
         plain["key"] = None
-        plain["collective"] = [repr(send) for send in self.plan.sends]
+        plain["collective"] = [self.plan.collective, *map(repr, self.plan.sends)]
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).digest()
 
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -165,18 +166,16 @@ class Membership:
             seat = self._seat()
             try:
                 with self._open(seat) as sums:
-                    self._attend(seat, sums)
-                    try:
-                        state = newest(sums, seat.rank, len(seat.job.workers), training.worker.state)
-                        training.regroup(sums, seat.rank, len(seat.job.workers), state)
-                        connected(sums)
-                        training.run()
-                        sums.barrier()
-                        return
-                    finally:
-                        self._attend(seat, None)
+                    state = newest(sums, seat.rank, len(seat.job.workers), training.worker.state)
+                    training.regroup(sums, seat.rank, len(seat.job.workers), state)
+                    connected(sums)
+                    training.run()
+                    sums.barrier()
+                    return
             except (FailureError, OSError) as error:
                 self._say(failed=str(error), generation=seat.generation)
+            finally:
+                self._attend(seat, None)
 
     def done(self, spent: dict[str, Any]) -> None:
         """Tell that this worker has done."""
@@ -187,7 +186,7 @@ class Membership:
         if caller.transport == "tcp":
             settings = TcpSettings(caller.port + seat.generation)
             return TcpSums(settings, seat.rank, job.workers, job.servers[0], caller.values)
-        return Communicator(job, seat.rank)
+        return Communicator(job, seat.rank, opening=partial(self._attend, seat))
 
 
 def newest(sums: Reducer, rank: int, size: int, state: State) -> State:

@@ -176,10 +176,10 @@ class Roster:
         if self.since is not None:
             return
         self.since = time.monotonic()
-        self._stop_serving(reason)
         for member in self._living:
             if not member.waiting:
                 member.send(regroup=self.generation, reason=reason)
+        self._stop_serving(reason)  # last: who misses the server by itself tells the others and waits for answers
 
     def _look(self, seconds: float) -> None:
         """Begin a generation when all are there, and lose those who do not come."""
