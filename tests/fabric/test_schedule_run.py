@@ -53,6 +53,13 @@ def test_a_schedule_sums_on_every_host_and_says_how_long_it_took(net: MininetFab
     assert set(interval.paths("h5")["leaf1"]) == {"spine1", "spine2"}
 
 
+@pytest.mark.parametrize("collective", [Collective.ALL_GATHER, Collective.ALL_TO_ALL, Collective.REDUCE])
+def test_other_collectives_run_too_and_end_with_what_they_promise(net: MininetFabric, collective: Collective) -> None:
+    network = from_fabric(net.running.fabric)
+    measured = run(net.running, synthesise(network, demand(network, collective, 4.0 * VALUES)), VALUES, rounds=1)
+    assert measured.predicted is not None and measured.median > 0
+
+
 def test_a_schedule_of_another_fabric_is_refused(net: MininetFabric) -> None:
     other = mesh(2)
     with pytest.raises(UsageError, match="for 2 hosts"):

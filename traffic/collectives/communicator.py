@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
@@ -19,6 +19,7 @@ from traffic.collectives.errors import CollectiveError
 from traffic.collectives.job import Job
 from traffic.collectives.member import Member, Reduced
 from traffic.collectives.names import BARRIER, ROUNDS, TENSORS, Name
+from traffic.collectives.plan import ALL_REDUCE
 from traffic.collectives.statistics import Statistics
 from traffic.transport.errors import Cancelled
 
@@ -29,10 +30,11 @@ class Communicator:
     """A rank of a job, connected; a context manager.
 
     Raises CollectiveError where the others do not come. Everything may be called from any thread; callbacks of futures
-    run in the transport's thread and must not block.
+    run in the transport's thread and must not block. `opening` is called before the others are waited for: whoever
+    keeps what it gets can `abandon` that wait.
     """
 
-    def __init__(self, job: Job, rank: int) -> None:
+    def __init__(self, job: Job, rank: int, opening: Callable[[Communicator], None] = lambda _: None) -> None:
         if not 0 <= rank < len(job.workers):
             raise UsageError(f"the job has ranks 0..{len(job.workers) - 1}, not {rank}")
         job.plan  # noqa: B018  # here, where a wrong schedule is an error of this thread
@@ -42,6 +44,7 @@ class Communicator:
         self._member = Member(job, rank, self._channel)
         try:
             self._channel.run(self._member)
+            opening(self)
             self._member.all_met.result()
         except CollectiveError:
             self.close()
@@ -78,7 +81,10 @@ class Communicator:
 
         Every rank gives a tensor of this number and size for this round, in any order. `layer` 0 is needed first,
         `weight` are the samples behind the values. The future holds the same bits on every rank, or a CollectiveError.
+        Raises UsageError where the job's schedule is of another collective.
         """
+        if (other := self.job.plan.collective) != ALL_REDUCE:
+            raise UsageError(f"the job's schedule is of {other}, not of all_reduce")
         name = self._name(tensor, layer, round)
         if not 0 <= weight < 1 << 32:
             raise ValueError(f"a weight is from 0 to {(1 << 32) - 1}, not {weight}")
@@ -105,6 +111,16 @@ class Communicator:
             raise ValueError(f"there are ranks 0..{self.size - 1}, not {root}")
         name = self._name(tensor, 0, round, broadcast=True)
         return self._begin(lambda future: self._member.broadcast(name, _flat(values), root, future))
+
+    def run(self, values: ArrayLike, *, tensor: int, layer: int = 0, round: int = 0) -> Future[Reduced]:
+        """Do what the job's schedule says, of whatever collective, with a tensor that holds all of its chunks.
+
+        Chunks lie in it as `Plan.cut` has them with turn 0, from the beginning on in the order of their numbers. Of
+        what this rank gives only chunks count that are its own at the start; in the result, chunks that it is not to
+        have in the end are zero. Values that are not summed go whole and in float32.
+        """
+        name = self._name(tensor, layer, round, broadcast=not self.job.plan.sums)
+        return self._begin(partial(self._member.run, name, _flat(values)))
 
     def barrier(self) -> None:
         """Wait until every rank has come here. Raises CollectiveError."""

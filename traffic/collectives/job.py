@@ -34,6 +34,10 @@ HEADROOM = 0.97
 its lower classes gets its turn."""
 LONGEST_FEEDBACK = 20 * MILLISECOND
 """Between two reports to a sender: it eases off no sooner."""
+RARE_FEEDBACK = 100 * MILLISECOND
+"""To one whose link is its own, and its rate with it: what reports cost hosts is more than what they say."""
+ARREARS = 16
+"""Packets of time lost that such a sender makes up for: nobody else's stand in the queue behind them."""
 
 
 class Op(Enum):
@@ -65,7 +69,7 @@ class Job:
     servers: tuple[str, ...] = ()
     """Addresses of parameter servers."""
     collective: str = PARAMETER_SERVER
-    """"ps", "ring", "halving_doubling", or the path of an all-reduce schedule."""
+    """"ps", "ring", "halving_doubling", or the path of a schedule file."""
     op: Op = Op.MEAN
     wire: DataType = DataType.FLOAT32
     """How values travel. Sums are made in float32."""
@@ -126,7 +130,7 @@ class Job:
 
     @cached_property
     def plan(self) -> Plan:
-        """How an all-reduce goes. Raises UsageError for a file that is no such schedule."""
+        """How the collective goes. Raises UsageError for a file that is no schedule of these workers."""
         return plan_of(self.collective, len(self.workers), len(self.servers))
 
     # ---- rules
@@ -188,7 +192,10 @@ class Job:
             initial=alone if certain else min(settings.rate.initial, line),
             least=alone if certain else min(settings.rate.least, line),
         )
-        return replace(settings, rate=bounds)
+        if not certain or (destination, source) not in self.plan.rates:
+            return replace(settings, rate=bounds)
+        arrears = max(settings.arrears, round(ARREARS * 8 * MTU * SECOND / line))
+        return replace(settings, rate=bounds, arrears=arrears, feedback=(RARE_FEEDBACK, RARE_FEEDBACK))
 
     @property
     def _rates(self) -> RateSettings:
@@ -275,7 +282,7 @@ class Job:
         """32 bytes that differ where jobs differ; of a schedule file its sends count, not its path."""
         plain = self.as_dict()
         plain["key"] = None
-        plain["collective"] = [repr(send) for send in self.plan.sends]
+        plain["collective"] = [self.plan.collective, *map(repr, self.plan.sends)]
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).digest()
 
 

@@ -22,7 +22,7 @@ from traffic.collectives.errors import CollectiveError
 from traffic.collectives.job import Job
 from traffic.collectives.names import NOTICE, TENSORS, Name, Origin
 from traffic.collectives.operation import Floats, Operation
-from traffic.collectives.plan import Plan, chain
+from traffic.collectives.plan import ALL_REDUCE, Plan, chain, ring
 from traffic.collectives.statistics import Spending, Statistics
 from traffic.packer import TensorId
 from traffic.transport.errors import Cancelled, Overdue, PeerLost, Refused
@@ -72,7 +72,7 @@ class Channel(Protocol):
 
 @dataclass(frozen=True)
 class Reduced:
-    """A tensor's outcome, the same on every rank."""
+    """A tensor's outcome: the same on every rank, unless a schedule of another collective was run."""
 
     values: Floats
     """In the shape of what was given; the user's."""
@@ -119,6 +119,7 @@ class Member:
         self._unmet: dict[int, int] = {}
         """Which of the two hellos, theirs and ours, are still under way."""
         self._chains: dict[int, Plan] = {}
+        self._sum = job.plan if job.plan.collective == ALL_REDUCE else ring(len(job.workers))
         budget = job.budget
         self._spending = Spending(LossBudget(budget.share, budget.rounds)) if budget else None
 
@@ -225,9 +226,13 @@ class Member:
 
     def all_reduce(self, name: Name, values: Floats, weight: int, future: Future[Reduced]) -> None:
         """Begin to sum a tensor; the future is done in this thread."""
-        flat = values.reshape(-1)
-        bounds = self.job.plan.cut(flat.size, self.job.per_packet, name.tensor)
-        self._begin(self.job.plan, name, bounds, values, weight, future, gives=True)
+        bounds = self._sum.cut(values.size, self.job.per_packet, name.tensor)
+        self._begin(self._sum, name, bounds, values, weight, future, gives=True)
+
+    def run(self, name: Name, values: Floats, future: Future[Reduced]) -> None:
+        """Begin to do what the job's plan says, the first chunk at the tensor's beginning."""
+        bounds = self.job.plan.cut(values.size, self.job.per_packet, 0)
+        self._begin(self.job.plan, name, bounds, values, 1, future, gives=True)
 
     def broadcast(self, name: Name, values: Floats, root: int, future: Future[Reduced]) -> None:
         """Begin to pass on the root's values."""
@@ -247,7 +252,7 @@ class Member:
         gives: bool,
     ) -> None:
         begun = self.channel.now()
-        result = np.empty(values.size, np.float32)
+        result = (np.empty if plan.takers is None else np.zeros)(values.size, np.float32)
         given = values.reshape(-1) if gives else None
         operation = Operation(self, plan, name, bounds, values=given, weight=weight, result=result)
 

@@ -97,6 +97,7 @@ class Operation:
         result: Floats | None,
     ) -> None:
         self.host, self.name, self.result = host, name, result
+        self._plan = plan
         self.weight = weight
         """Samples behind the result, once it is there."""
         self.sent: list[Future[SendReport]] = []
@@ -118,7 +119,7 @@ class Operation:
         self._partial: dict[int, Partial] = {}
         self._final: dict[int, Floats] = {}
         if values is not None:
-            for chunk in held:
+            for chunk in [chunk for chunk in held if plan.gives(host.node, chunk)]:
                 first, end = self._bounds[chunk]
                 if name.broadcast:
                     self._final[chunk] = values[first:end]
@@ -298,7 +299,7 @@ class Operation:
 
     def _close(self, chunk: int) -> None:
         self._open -= 1
-        if self.result is not None:
+        if self.result is not None and self._plan.takes(self.host.node, chunk):
             first, end = self._bounds[chunk]
             final = self._whole(chunk)
             if not np.may_share_memory(final, self.result):

@@ -3,7 +3,8 @@
 """A collective as a plan: which chunk goes from whom to whom at which step. Every collective here is one.
 
 Nodes are the workers 0..n-1, whose number is their rank, and after them the parameter servers. A send that `reduces` is
-added to what its destination has of the chunk; any other is a final value, which replaces it.
+added to what its destination has of the chunk; any other is a final value, which replaces it. Plans are all-reduces but
+for broadcasts and for schedule files of other collectives, which say who gives and who takes each chunk.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from topologies.errors import UsageError
 MOST_SENDS = 1 << 11
 """From one node to another in one plan: how many the header can tell apart (names.py)."""
 MOST_PATH = 255
+ALL_REDUCE = "all_reduce"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,21 @@ class Plan:
     timed_for: float = 0.0
     """Bytes of the tensor, packet headers counted, for which times are picoseconds that sends wait for; 0: they order
     sends, and that is all."""
+    collective: str = ALL_REDUCE
+    givers: tuple[tuple[int, ...], ...] | None = None
+    """By chunk: the workers that have something of it at the start; None: all of them of each."""
+    takers: tuple[tuple[int, ...], ...] | None = None
+    """By chunk: the workers that have it in the end; None: all of them each."""
+    sums: bool = True
+    """Whether a chunk is the sum of what its givers have; else it has one giver, whose values are passed on."""
+
+    def gives(self, node: int, chunk: int) -> bool:
+        """Whether a node has something of a chunk at the start."""
+        return self.givers is None or node in self.givers[chunk]
+
+    def takes(self, node: int, chunk: int) -> bool:
+        """Whether a node is to have a chunk in the end."""
+        return self.takers is None or node in self.takers[chunk]
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -185,13 +202,11 @@ def from_file(file: Path, workers: int) -> Plan:
     Rank i is the i-th member of the schedule's group. Raises UsageError that names the file.
     """
     from traffic.collectives.tacos import files  # here, since scipy takes a second to load
-    from traffic.collectives.tacos.schedule import Collective
-    from traffic.collectives.tacos.verify import RejectedError, verify
+    from traffic.collectives.tacos.schedule import REDUCTIONS
+    from traffic.collectives.tacos.verify import RejectedError, final, initial, verify
 
     schedule = files.load(file)
     demand = schedule.demand
-    if demand.collective is not Collective.ALL_REDUCE:
-        raise UsageError(f"is a schedule of {demand.collective.value}, not of all_reduce", file=file)
     if len(demand.group) != workers:
         raise UsageError(f"is a schedule for {len(demand.group)} ranks, not for {workers}", file=file)
     try:
@@ -224,11 +239,29 @@ def from_file(file: Path, workers: int) -> Plan:
         rates[rank[npu], rank[npu]] = 8 * network.out_rate(npu)
     plan = _plan(file.name, workers, workers, demand.chunks, sends)
     alone = network.ports is None
-    return replace(plan, rates=dict(rates), reserved=alone, timed_for=0.0 if alone else demand.size)
+
+    def by_chunk(npus: NDArray[np.uint32], chunks: NDArray[np.uint32]) -> tuple[tuple[int, ...], ...]:
+        found: list[list[int]] = [[] for _ in range(demand.chunks)]
+        for npu, chunk in zip(npus.tolist(), chunks.tolist(), strict=True):
+            found[chunk].append(rank[npu])
+        return tuple(map(tuple, found))
+
+    promised = final(demand)
+    return replace(
+        plan,
+        rates=dict(rates),
+        reserved=alone,
+        timed_for=0.0 if alone else demand.chunk_bytes * demand.chunks,
+        collective=demand.collective.value,
+        givers=by_chunk(*initial(demand)),
+        takers=None if promised is None else by_chunk(*promised),
+        sums=demand.collective in REDUCTIONS,
+    )
 
 
 def plan_of(collective: str, workers: int, servers: int) -> Plan:
-    """Return the all-reduce of a name ("ps", "ring", "halving_doubling") or a schedule file. Raises UsageError."""
+    """Return the all-reduce of a name ("ps", "ring", "halving_doubling"), or what a schedule file says, of whatever
+    collective. Raises UsageError."""
     match collective:
         case "ps":
             return parameter_server(workers, servers)

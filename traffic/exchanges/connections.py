@@ -221,8 +221,11 @@ def dial(source: str, destination: str, port: int, rank: int, seconds: float = 1
 
 
 def answer(listener: socket.socket) -> tuple[int, socket.socket]:
-    """Return the next connection and the rank of who called."""
-    connected, _ = listener.accept()
-    connected.settimeout(10)
-    (rank,) = GREETING.unpack(connected.recv(GREETING.size, socket.MSG_WAITALL))
-    return rank, connected
+    """Return the next connection and the rank of who called; others are sent away. Raises OSError."""
+    while True:
+        connected, _ = listener.accept()
+        connected.settimeout(10)
+        with suppress(OSError, struct.error):
+            (rank,) = GREETING.unpack(connected.recv(GREETING.size, socket.MSG_WAITALL))
+            return rank, connected
+        connected.close()

@@ -11,6 +11,7 @@ import socket
 import threading
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,7 +127,9 @@ class TcpServer:
         self._thread.start()
 
     def close(self) -> None:
-        """End the connections."""
+        """End the connections, and the wait for whoever has not called."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._connections.close()
         self._listener.close()

@@ -177,7 +177,7 @@ class Peer:
 
     def set_rate(self) -> None:
         """Let the pacer follow the rate."""
-        self.pacer.rate = self.rate.rate
+        self.pacer.rate, self.pacer.arrears_ns = self.rate.rate, self.settings.arrears
 
     def replay_early(self, key: bytes, now: int) -> None:
         """Give the core the data of a message that came before its opening."""
@@ -338,8 +338,14 @@ class Peer:
         if news and self.endpoint.unasked is not None:
             self.endpoint.unasked(self, control.key, opening.values)
 
-    def take_early(self, frame: bytes) -> None:
-        """Keep data of a message that is not known yet, the oldest only as long as there is room."""
+    def take_early(self, frame: bytes, arrived: int) -> None:
+        """Keep data of a message that is not known yet, the oldest only as long as there is room.
+
+        A driver that takes many packets at once gets START together with the first data: when that was handed to the
+        core its message was unknown, and is open by now.
+        """
+        if self.core.accept(frame, 0, self.source, arrived) is not Verdict.UNKNOWN:
+            return
         self.endpoint.counts.early += 1
         self._early.append((frame[4:16], frame))
         if len(self._early) > self.settings.early_packets:
@@ -386,10 +392,11 @@ class Endpoint:
         settings = settings or self.settings
         rate = RateControl(settings.rate)
         pacer = load()[0].new("struct pacer *")
-        pacer.rate, pacer.line_rate = rate.rate, settings.rate.line
+        pacer.line_rate = settings.rate.line
         pacer.overhead, pacer.burst, pacer.quantum_ns = settings.frame_overhead, settings.burst, settings.quantum
         pacer.ahead = settings.ahead
         peer = Peer(self, address, source, settings, rate, pacer)
+        peer.set_rate()
         self.peers[source] = peer
         return peer
 
@@ -484,7 +491,7 @@ class Endpoint:
         if peer is None:
             self.counts.foreign += 1
         elif verdict == Verdict.UNKNOWN:
-            peer.take_early(frame)
+            peer.take_early(frame, now if arrived is None else arrived)
         elif (message := self.seal.open(frame)) is None:
             self.counts.forged += 1
         else:
@@ -523,14 +530,17 @@ class Endpoint:
             timed.tick(now)
 
     def turns(self) -> list[Sending]:
-        """Return what may be sent: of every peer the message of the highest priority, the eldest among equals."""
+        """Return what may be sent: of every peer the message of the highest priority.
+
+        Among equals that of the first layer, of one layer the eldest.
+        """
         chosen = []
         for peer in self.peers.values():
             if not peer.waiting:
                 continue
             ready = [message for message in peer.waiting.values() if not message.paused]
             if ready:
-                chosen.append(max(ready, key=lambda message: (message.priority, -message.begun)))
+                chosen.append(max(ready, key=lambda message: (message.priority, -message.ids.layer, -message.begun)))
         return chosen
 
 

@@ -24,6 +24,10 @@ from traffic.collectives.communicator import Communicator
 from traffic.collectives.errors import CollectiveError
 from traffic.collectives.job import Budget, Job, Op
 from traffic.collectives.server import Server
+from traffic.collectives.tacos.files import save
+from traffic.collectives.tacos.network import torus
+from traffic.collectives.tacos.schedule import Collective, demand
+from traffic.collectives.tacos.synthesis import synthesise
 from traffic.transport.loss import Fill
 from traffic.transport.tolerance import Tolerance
 from traffic.wire import DataType
@@ -92,6 +96,19 @@ def test_ranks_sum_their_tensors_layer_by_layer(rules: dict[str, Any]) -> None:
                 np.testing.assert_array_equal(found.values, of_rank[0].values)
 
 
+def test_a_schedule_of_another_collective_is_run_as_such_and_sums_nothing_else(tmp_path: Path) -> None:
+    network = torus(3)
+    save(synthesise(network, demand(network, Collective.ALL_GATHER, 1e6)), tmp_path / "gather.npz")
+
+    def work(communicator: Communicator) -> list[float]:
+        communicator.barrier()  # which no schedule but one of sums could make
+        with pytest.raises(UsageError, match="the job's schedule is of all_gather, not of all_reduce"):
+            communicator.all_reduce(np.ones(9), tensor=0, round=0)
+        return communicator.run(np.full(3 * 360, communicator.rank), tensor=0).result(LONG).values[::360].tolist()
+
+    assert everywhere(job(3, collective=str(tmp_path / "gather.npz")), work) == [[0, 1, 2]] * 3
+
+
 def test_callbacks_may_submit_the_next_tensor() -> None:
     def work(communicator: Communicator) -> float:
         second = threading.Event()
@@ -130,6 +147,16 @@ def test_who_does_not_come_is_named() -> None:
     here = job(2, connect_timeout=0.5)
     with pytest.raises(CollectiveError, match=r"rank 1 \(127\..*\) did not come within 0\.5 s"):
         Communicator(here, 0)
+
+
+def test_the_wait_for_the_others_can_be_abandoned() -> None:
+    alone = job(2, connect_timeout=LONG)
+
+    def leave(communicator: Communicator) -> None:
+        communicator.abandon("they go on without us")
+
+    with pytest.raises(CollectiveError, match="they go on without us"):
+        Communicator(alone, 0, opening=leave)
 
 
 def test_other_jobs_are_refused() -> None:

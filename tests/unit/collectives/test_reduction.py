@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tests.unit.collectives.world import World, expected, gradients, job
 from traffic.collectives.job import Budget, Op
@@ -32,6 +33,9 @@ KINDS: dict[str, dict[str, Any]] = {
     "halving_doubling": {"collective": "halving_doubling"},
 }
 SIZES = (1, 7, 360, 361, 3000, 12_000)
+MOVES = (Collective.ALL_TO_ALL, Collective.GATHER, Collective.SCATTER, Collective.BROADCAST, Collective.REDUCE)
+ENGINE = dict.fromkeys(MOVES, "routing")
+Matrix = NDArray[np.float32]
 ROUNDING = {DataType.FLOAT32: 1e-6, DataType.FLOAT16: 4e-3, DataType.BFLOAT16: 3e-2}
 BAD = Trouble(loss=0.05, control_loss=0.05, duplicate=0.05, corrupt=0.02, truncate=0.02, jitter=2 * MILLISECOND)
 
@@ -83,6 +87,48 @@ def test_a_synthesised_schedule_sums(engine: str, tmp_path: Path) -> None:
         wanted = expected(world.job, values[tensor], [])
         for future in of_rank:
             np.testing.assert_allclose(future.result(0).values, wanted, atol=1e-6)
+
+
+RANKS, ROOT, EACH = 6, 4, 2
+
+
+def of_collective(collective: Collective, values: Matrix, rank: int) -> Matrix:
+    """What a rank has in the end, as MPI has it: `values` by rank, shape (ranks, blocks, values of a block)."""
+    mine, total, none = slice(rank * EACH, (rank + 1) * EACH), values.sum(axis=0), np.zeros_like(values[0])
+    blocks = np.arange(values.shape[1])
+    match collective:
+        case Collective.ALL_REDUCE:
+            return total
+        case Collective.REDUCE:
+            return total if rank == ROOT else none
+        case Collective.REDUCE_SCATTER:
+            none[mine] = total[mine]
+        case Collective.BROADCAST:
+            return values[ROOT]
+        case Collective.SCATTER:
+            none[mine] = values[ROOT, mine]
+        case Collective.ALL_GATHER | Collective.GATHER:
+            if collective is Collective.ALL_GATHER or rank == ROOT:
+                return values[blocks // EACH, blocks]
+        case Collective.ALL_TO_ALL:
+            to_me = blocks[blocks // EACH % RANKS == rank]
+            none[to_me] = values[to_me // EACH // RANKS, to_me]
+    return none
+
+
+@pytest.mark.parametrize("collective", Collective)
+def test_a_schedule_of_any_collective_does_what_mpi_says(collective: Collective, tmp_path: Path) -> None:
+    network = mesh(3, 2, bandwidth=12.5e6, latency=1e-4)
+    wanted = demand(network, collective, 1e6, chunks=EACH, root=ROOT)
+    files.save(synthesise(network, wanted, engine=ENGINE.get(collective, "matching")), tmp_path / "schedule.npz")
+    world = World.of(job(RANKS, op=Op.SUM, collective=str(tmp_path / "schedule.npz")), BAD)
+    random = np.random.default_rng(3)
+    values = random.integers(-99, 99, (RANKS, wanted.chunks, 2 * 360)).astype(np.float32)
+    futures = world.do_plan([of_rank.reshape(-1) for of_rank in values])
+    world.run(60)
+    for rank, future in enumerate(futures):
+        found = future.result(0).values.reshape(values[0].shape)
+        np.testing.assert_array_equal(found, of_collective(collective, values, rank))
 
 
 @settings(max_examples=25, deadline=None)

@@ -98,6 +98,16 @@ class World:
             futures.append(future)
         return futures
 
+    def do_plan(self, values: list[Floats], *, round: int = 0) -> list[Future[Reduced]]:
+        """Begin what the job's plan says at every rank."""
+        futures = []
+        for rank, member in enumerate(self.members):
+            future: Future[Reduced] = Future()
+            member.run(Name(0, 0, round, broadcast=not self.job.plan.sums), values[rank], future)
+            self.network.wake(self.nodes[rank])
+            futures.append(future)
+        return futures
+
     def broadcast(self, values: list[Floats], root: int) -> list[Future[Reduced]]:
         futures = []
         for rank, member in enumerate(self.members[: len(self.job.workers)]):

@@ -148,3 +148,18 @@ def test_blocks_come_back_where_they_were_and_rubbish_is_refused() -> None:
     assert not back[:720].any()
     with pytest.raises(ValueError, match="no blocks"):
         blocks.decode(np.zeros(5, np.float32) + np.float32(3), 1000)
+
+
+def test_strangers_are_sent_away_and_a_server_that_waits_for_workers_can_be_closed() -> None:
+    parameters = RECIPE.build(1).parameters
+    wires = wiring(TcpSettings(free_port(), connections=1), None)
+    with closing(wires.server(0, parameters)):
+        place = wires.servers[0], wires.kind.port
+        with socket.create_connection(place) as stranger:
+            stranger.sendall(b"G")
+            stranger.shutdown(socket.SHUT_WR)
+            assert stranger.recv(1) == b""
+        with socket.create_connection(place) as worker:
+            worker.sendall(b"\0\0")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(place)

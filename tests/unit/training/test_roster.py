@@ -82,10 +82,14 @@ class Group:
         return self.until(lambda line: line.get("event") == "generation" and len(line["workers"]) == size)
 
     def ends(self) -> list[dict[str, Any]]:
-        found = []
+        """Wait for the end; returns what the workers of the last generation have done."""
+        found, last = [], None
         while "over" not in (line := self.line()):
             if "done" in line:
                 found.append(line["done"])
+            if line.get("event") == "generation":
+                last = sorted(line["workers"])
+        assert last in (None, sorted(f"w{end['number']}" for end in found))
         return found
 
 
@@ -132,7 +136,7 @@ def test_training_stops_with_one_line_where_a_death_is_to_stop_it(stack: ExitSta
 
 
 def test_a_worker_that_was_silent_is_left_behind_and_comes_back(stack: ExitStack) -> None:
-    group = Group(stack, patience=1.0)
+    group = Group(stack, patience=3.0)
     group.start(0, 1, 2)
     group.generation(3)
     group.updates(3)

@@ -141,6 +141,22 @@ def test_early_data_is_kept_up_to_a_bound() -> None:
     assert world.receiver.endpoint.counts.early_dropped == 15
 
 
+def test_data_that_a_driver_takes_together_with_its_opening_counts() -> None:
+    """A batch of packets goes to the core before any of its control messages is acted upon."""
+    world, values = pair(), gradient(10)
+    endpoint, now, source = world.receiver.endpoint, world.network.now, world.sender.number
+    start = opening(world)
+    data = bytes([version_type(GradientType.DATA), 0, 0, 0]) + start[4:16] + bytes(4) + b"\x00\x0a" + bytes(10)
+    batch = [(frame, endpoint.core.accept(frame, 0, source, now)) for frame in (start, data + values.tobytes())]
+    assert [verdict for _, verdict in batch] == [Verdict.CONTROL, Verdict.UNKNOWN]
+    for frame, verdict in batch:
+        endpoint.take(frame, source, verdict, now)
+    endpoint.settle(now)
+    received = world.receive(TensorId()).result.result(0)
+    np.testing.assert_array_equal(received.values, values)
+    assert endpoint.counts.early == 0
+
+
 def test_what_is_remembered_of_complete_messages_is_bounded() -> None:
     world = pair(receiver_settings=Settings(remembered=5))
     for number in range(12):

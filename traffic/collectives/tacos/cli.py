@@ -126,13 +126,13 @@ def export(
 @schedule_app.command("run")
 def run(
     file: ScheduleFile,
-    values: Annotated[int, typer.Option(min=1, help="Length of each host's tensor, in float32.")] = 250_000,
+    values: Annotated[int, typer.Option(min=1, help="Length of each host's longer buffer, in float32.")] = 250_000,
     rounds: Annotated[int, typer.Option(min=1, help="Runs; one more, which is not counted, goes before.")] = 5,
     ring: Annotated[bool, typer.Option("--ring", help="Run the ring over the same hosts beside it.")] = False,
     state: Annotated[Path | None, typer.Option(help="State file of the running fabric.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a schedule on the running fabric with real tensors, check the sums, print measured and predicted time."""
+    """Run a schedule on the running fabric with real tensors, check them, print measured and predicted time."""
     schedule, running = load(file), states.load(state)
     measured = [on_fabric.run(running, schedule, values, rounds=rounds)]
     if ring:
@@ -146,7 +146,7 @@ def run(
         predicted = ""
         if one.predicted is not None:
             predicted = f", {one.median / one.predicted:.3f} x the predicted {one.predicted * 1e3:,.1f} ms"
-        typer.echo(f"{one.collective}: {one.median * 1e3:,.1f} ms ({low:,.1f} to {high:,.1f}){predicted}; sums right")
+        typer.echo(f"{one.collective}: {one.median * 1e3:,.1f} ms ({low:,.1f} to {high:,.1f}){predicted}; values right")
 
 
 @schedule_app.command("compare")

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""Run an All-Reduce schedule on a fabric that is up, with real tensors over the transport, measured."""
+"""Run a schedule on a fabric that is up, with real tensors over the transport, checked and measured."""
 
 from __future__ import annotations
 
@@ -57,11 +57,12 @@ class Measured:
 def run(
     running: RunningFabric, collective: Schedule | str, values: int, *, hosts: list[str] | None = None, rounds: int = 5
 ) -> Measured:
-    """Sum `values` float32 of each host by a schedule, or by "ring" or "halving_doubling", and check every sum.
+    """Do a schedule, or sum by "ring" or "halving_doubling", with `values` float32 in the longer buffer of each host.
 
-    The hosts of a schedule are its group's, numbered as in the fabric; of a fixed algorithm all, or `hosts` in this
-    order. The first round is not counted: the transport gets to know the way in it. Raises UsageError for a schedule
-    of another fabric; FailureError where a rank fails or a sum is wrong. Ends every process that it starts.
+    Every value that a host is to have in the end is checked. The hosts of a schedule are its group's, numbered as in
+    the fabric; of a fixed algorithm all, or `hosts` in this order. The first round is not counted: the transport gets
+    to know the way in it. Raises UsageError for a schedule of another fabric; FailureError where a rank fails or a
+    value is wrong. Ends every process that it starts.
     """
     fabric = running.fabric
     predicted: float | None = None
@@ -73,6 +74,8 @@ def run(
         members = [fabric.hosts[npu].name for npu in collective.demand.group]
         collective = on_the_wire(collective, values)
         predicted = collective.seconds
+        if collective.demand.collective is Collective.ALL_TO_ALL:  # a tensor that holds what each has for each
+            values *= len(members)
     else:
         members = hosts or [host.name for host in fabric.hosts]
     sites = [site_of(running, name) for name in members]
@@ -103,7 +106,7 @@ def run(
         ]
         told = [json.loads(end.expect_line(ROUND_SECONDS * (rounds + 1))) for end in ends]
     if wrong := [member for member, one in zip(members, told, strict=True) if one["wrong"]]:
-        raise FailureError(f"{wrong[0]} has a wrong sum")
+        raise FailureError(f"{wrong[0]} has wrong values in the end")
     seconds = tuple(max(one["seconds"][i] for one in told) for i in range(1, rounds + 1))
     label = collective.engine if isinstance(collective, Schedule) else collective
     return Measured(label, seconds, predicted)
@@ -117,8 +120,6 @@ def pinned(schedule: Schedule) -> Schedule:
 
 def on_the_wire(schedule: Schedule, values: int) -> Schedule:
     """Return the schedule with the times that these many float32 take as packets, in the same order on every link."""
-    if schedule.demand.collective is not Collective.ALL_REDUCE:
-        raise UsageError(f"a fabric runs schedules of all_reduce, not of {schedule.demand.collective.value}")
     frames = math.ceil(values / IPV4_VALUES)
     sized = replace(schedule.demand, size=frames * FRAME_BYTES)
     needs = dependencies(schedule.network, schedule)
