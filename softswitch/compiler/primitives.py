@@ -276,9 +276,10 @@ class Primitives:
         header = self.expressions.header(parameters[0], place)
         if header.metadata:
             return []
+        # Its fields keep their values, as on BMv2: programs read them afterwards, p4lang's tutorials among them.
         return [
             f"if ({header.valid}) h->growth -= (int32_t){header_bytes(self.layout, header)};",
-            f"memset(&{header.code}, 0, sizeof {header.code});",
+            f"{header.valid} = 0;",
         ]
 
     # ---- control and messages ----

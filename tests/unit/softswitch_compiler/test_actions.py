@@ -344,6 +344,22 @@ def test_packet_length_at_egress_counts_added_and_removed_headers(load: Load) ->
     assert split(out, [4]) == ([3 - 3 + 5 + 7], bytes(5) + b"payload")
 
 
+def test_a_removed_header_keeps_its_values_until_it_is_added_again(load: Load) -> None:
+    program = ProgramBuilder()
+    program.header("in", [["a", 8]])
+    program.header("out", [["before", 8], ["after", 8]])
+    program.state("start", program.extract("in"), program.extract("out"))
+    program.action(
+        "act", [], call("remove_header", header("in")), assign(field("out", "before"), field("in", "a")),
+        call("add_header", header("in")), assign(field("out", "after"), field("in", "a")),
+        call("remove_header", header("in")), assign(EGRESS_SPEC, hexstr(1)),
+    )  # fmt: skip
+    program.run("act")
+    switch = load(program)
+    assert switch.inject(0, bytes([5, 9, 9])) == [(1, bytes([5, 0]))]
+    assert switch.inject(0, bytes([6, 9, 9])) == [(1, bytes([6, 0]))]
+
+
 def test_an_added_header_is_zero_and_a_valid_one_stays(load: Load) -> None:
     program = ProgramBuilder()
     program.header("in", [["a", 8]])
