@@ -34,6 +34,10 @@ HEADROOM = 0.97
 its lower classes gets its turn."""
 LONGEST_FEEDBACK = 20 * MILLISECOND
 """Between two reports to a sender: it eases off no sooner."""
+RARE_FEEDBACK = 100 * MILLISECOND
+"""To one whose link is its own, and its rate with it: what reports cost hosts is more than what they say."""
+ARREARS = 16
+"""Packets of time lost that such a sender makes up for: nobody else's stand in the queue behind them."""
 
 
 class Op(Enum):
@@ -188,7 +192,10 @@ class Job:
             initial=alone if certain else min(settings.rate.initial, line),
             least=alone if certain else min(settings.rate.least, line),
         )
-        return replace(settings, rate=bounds)
+        if not certain or (destination, source) not in self.plan.rates:
+            return replace(settings, rate=bounds)
+        arrears = max(settings.arrears, round(ARREARS * 8 * MTU * SECOND / line))
+        return replace(settings, rate=bounds, arrears=arrears, feedback=(RARE_FEEDBACK, RARE_FEEDBACK))
 
     @property
     def _rates(self) -> RateSettings:

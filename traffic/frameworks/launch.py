@@ -19,7 +19,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -96,7 +95,8 @@ class Launch:
 
     def __enter__(self) -> Launch:
         core.load()  # here, once, before all processes build it at the same time
-        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-job-")))
+        processes.clear_orphaned_scratch()
+        folder = Path(self._stack.enter_context(processes.scratch("job", os.environ)))
         file = folder / "job.json"
         self.job.save(file)
         self.folder = folder

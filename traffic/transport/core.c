@@ -18,7 +18,6 @@
 #define CONGESTION_EXPERIENCED 3
 #define MAX_BURST 16
 #define SENT_RING 4096
-#define MOST_BEHIND 10          /* quanta that a sender makes up for when it was kept from the processor */
 #define CATCH_UP 2              /* how many times its rate it sends meanwhile, and a quantum of that without a wait, which
                                  * may take long on a busy host; what exceeds the line waits in the host */
 
@@ -298,7 +297,7 @@ uint32_t outbound_next(struct outbound *message, struct pacer *pacer, uint64_t n
             break;
     }
     double rate = pacer->rate < pacer->line_rate ? pacer->rate : pacer->line_rate;
-    double forgiven = now - MOST_BEHIND * pacer->quantum_ns;
+    double forgiven = now - pacer->arrears_ns;
     pacer->behind_ns = (pacer->behind_ns > forgiven ? pacer->behind_ns : forgiven) + bits * 1e9 / rate;
     double saved = now - pacer->quantum_ns;
     pacer->catch_up_ns = (pacer->catch_up_ns > saved ? pacer->catch_up_ns : saved) + bits * 1e9 / (CATCH_UP * rate);

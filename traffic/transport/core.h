@@ -82,6 +82,7 @@ struct pacer {
     uint32_t burst;              /* packets at once, at most 16 */
     double quantum_ns;           /* a burst takes no longer than this at `line_rate`, but for its first packet */
     uint32_t ahead;              /* nor longer than so many quanta at `rate` */
+    double arrears_ns;           /* what a sender makes up for that was kept from the processor */
 };
 
 /* Choose, number and stamp the next burst of a message; returns how many indices were written (at most 16), and moves

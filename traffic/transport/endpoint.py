@@ -177,7 +177,7 @@ class Peer:
 
     def set_rate(self) -> None:
         """Let the pacer follow the rate."""
-        self.pacer.rate = self.rate.rate
+        self.pacer.rate, self.pacer.arrears_ns = self.rate.rate, self.settings.arrears
 
     def replay_early(self, key: bytes, now: int) -> None:
         """Give the core the data of a message that came before its opening."""
@@ -392,10 +392,11 @@ class Endpoint:
         settings = settings or self.settings
         rate = RateControl(settings.rate)
         pacer = load()[0].new("struct pacer *")
-        pacer.rate, pacer.line_rate = rate.rate, settings.rate.line
+        pacer.line_rate = settings.rate.line
         pacer.overhead, pacer.burst, pacer.quantum_ns = settings.frame_overhead, settings.burst, settings.quantum
         pacer.ahead = settings.ahead
         peer = Peer(self, address, source, settings, rate, pacer)
+        peer.set_rate()
         self.peers[source] = peer
         return peer
 
@@ -529,14 +530,17 @@ class Endpoint:
             timed.tick(now)
 
     def turns(self) -> list[Sending]:
-        """Return what may be sent: of every peer the message of the highest priority, the eldest among equals."""
+        """Return what may be sent: of every peer the message of the highest priority.
+
+        Among equals that of the first layer, of one layer the eldest.
+        """
         chosen = []
         for peer in self.peers.values():
             if not peer.waiting:
                 continue
             ready = [message for message in peer.waiting.values() if not message.paused]
             if ready:
-                chosen.append(max(ready, key=lambda message: (message.priority, -message.begun)))
+                chosen.append(max(ready, key=lambda message: (message.priority, -message.ids.layer, -message.begun)))
         return chosen
 
 

@@ -28,6 +28,8 @@ class Settings:
     """A burst takes no longer than this at the link's rate."""
     ahead: int = 1
     """Nor longer than so many quanta at the peer's: each burst wakes its sender, but long ones are unfair to others."""
+    arrears: int = 10 * MILLISECOND
+    """What a sender makes up for that was kept from the processor, at twice its rate: it stands in a queue then."""
     burst: int = 16
     """Packets at once."""
     per_packet: int = IPV4_VALUES

@@ -112,7 +112,7 @@ def _score(seconds: tuple[float, ...]) -> tuple[int, float]:
 def _seconds(
     runs: Runs, setting: Setting, method: Method, step: float, best: tuple[float, ...] | None = None
 ) -> tuple[float, ...] | None:
-    """Return the seconds to the target with every seed; None if the first seeds show that they are not less than best."""
+    """Return the seconds to the target with every seed; None if the first seeds show no less than `best`."""
     seconds: tuple[float, ...] = ()
     for seed in SEEDS:
         seconds += (runs.tta(setting, method, step, seed),)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.collectives.world import World
 from topologies.errors import UsageError
-from traffic.collectives.job import HEADROOM, Job, Op
+from traffic.collectives.job import HEADROOM, RARE_FEEDBACK, Job, Op
 from traffic.collectives.names import Name, Origin
 from traffic.collectives.plan import Plan, chain, from_file, halving_doubling, parameter_server, ring
 from traffic.collectives.tacos import files
@@ -166,6 +166,10 @@ def test_a_schedule_says_how_fast_each_way_is(tmp_path: Path) -> None:
     assert job.settings_between(0, 2).rate.line == 1e7  # the schedule has no such link
     slow = job.settings_between(1, 2).rate
     assert slow.initial == slow.least == slow.line  # whose alone it is
+    assert job.settings_between(1, 2).feedback == (RARE_FEEDBACK, RARE_FEEDBACK)
+    assert job.settings_between(1, 2).arrears == pytest.approx(16 * 1514 * 8 / 4e6 * SECOND, rel=0.02)
+    assert job.settings_between(0, 2).feedback[0] < RARE_FEEDBACK
+    assert job.settings_between(0, 2).arrears == job.settings.arrears
 
 
 def test_sends_that_share_ports_wait_for_their_time(tmp_path: Path) -> None:

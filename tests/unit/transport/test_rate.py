@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.transport.world import gradient
+from tests.unit.transport.world import gradient, pair
 from traffic.packer import TensorId
+from traffic.transport.core import load
 from traffic.transport.rate import RateControl, RateSettings
 from traffic.transport.receiver import Expectation
+from traffic.transport.settings import Settings
 from traffic.transport.timing import MILLISECOND, SECOND
 from traffic.transport.virtual import Port, VirtualNetwork
 
@@ -56,6 +58,22 @@ def test_a_lone_sender_uses_nine_tenths_of_the_link_once_it_knows_it(port: Port)
     times, _ = rounds_of(1, 750 * 360, port, 0.0, rounds=4)
     assert min(times[1:]) < 1 / 0.9
     assert max(times) < 1.6
+
+
+@pytest.mark.parametrize("arrears", [10, 48])
+def test_a_sender_that_was_held_up_makes_up_for_its_arrears_and_no_more(arrears: int) -> None:
+    rates = RateSettings(line=4e6, initial=4e6, least=4e6)
+    world = pair(settings=Settings(rate=rates, arrears=arrears * MILLISECOND))
+    ids = TensorId()
+    sending = world.sender.endpoint.send(world.to_receiver, gradient(400 * 360), ids, 0)
+    ffi, library = load()
+    message, pacer, indices = sending.message.struct, world.to_receiver.pacer, ffi.new("uint32_t[]", 16)
+    held_up = range(100, 200)
+    for now in range(500):
+        while now not in held_up and pacer.due_ns <= now * MILLISECOND:
+            assert library.outbound_next(message, pacer, now * MILLISECOND, indices)
+    milliseconds_a_packet = 1514 * 8 / 4e6 * 1000
+    assert message.sent == pytest.approx((500 - len(held_up) + arrears) / milliseconds_a_packet, abs=5)
 
 
 @pytest.mark.parametrize("port", [DLCP, Port(capacity=1 << 20)])
