@@ -181,8 +181,10 @@ class Membership:
             seat = self._seat()
             try:
                 with self._open(seat) as sums:
-                    state = newest(sums, seat.rank, len(seat.job.workers), training.worker.state)
-                    training.regroup(sums, seat.rank, len(seat.job.workers), state)
+                    worker, size = training.worker, len(seat.job.workers)
+                    state, ending = newest(sums, seat.rank, size, worker.state, worker.rule, training.wants_end)
+                    training.regroup(sums, seat.rank, size, state)
+                    training.wants_end = training.wants_end or ending
                     connected(sums)
                     training.run()
                     sums.barrier()
