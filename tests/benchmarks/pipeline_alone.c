@@ -13,6 +13,7 @@
 #define SLOT_BYTES 2048
 #define BATCH 64
 #define CACHE_LINE 64
+#define HEADERS 256                    /* bytes of a frame that a program may read or write; no payload is looked at */
 
 static uint64_t cpu_ns(void)
 {
@@ -24,7 +25,7 @@ static uint64_t cpu_ns(void)
 static void prepare(struct ss_packet *packet, const uint8_t *frame, uint32_t bytes, uint32_t port)
 {
     packet->data = packet->buffer + HEADROOM;
-    memcpy(packet->data, frame, bytes);
+    memcpy(packet->data, frame, bytes < HEADERS ? bytes : HEADERS);
     packet->length = packet->std.packet_length = bytes;
     packet->truncate_to = SS_NO_TRUNCATE;
     packet->std.ingress_port = port;
@@ -44,6 +45,7 @@ double pipeline_alone(const struct ss_program *program, struct ss_state *state, 
         slots[i].buffer = memory + (size_t)i * SLOT_BYTES;
         slots[i].capacity = SLOT_BYTES;
         slots[i].phv = memory + (size_t)BATCH * SLOT_BYTES;   /* one for all: see pool_warm */
+        memcpy(slots[i].buffer + HEADROOM, frames, frame_bytes);
     }
     for (uint32_t n = 0; n < packets; n += BATCH) {
         for (uint32_t i = 0; i < BATCH; i++)
