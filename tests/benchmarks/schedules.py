@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,12 @@ def measure(case: Case, turns: int, rounds: int) -> list[dict[str, Any]]:
                     print(f"{fabric.name}: {what} over {policy}: {took} s", flush=True)
     rows = []
     for (_, policy), runs in zip(RUNS, found, strict=True):
-        together = replace(runs[0], seconds=tuple(second for one in runs for second in one.seconds))
+        together = replace(
+            runs[0],
+            seconds=tuple(second for one in runs for second in one.seconds),
+            again=sum(one.again for one in runs),
+            ignored=dict(sum((Counter(one.ignored) for one in runs), Counter())),
+        )
         rows.append({**together.as_dict(), "policy": policy})
     return rows
 
@@ -103,7 +109,8 @@ def main() -> None:
                 predicted = f", predicted {row['predicted_ms']:,.0f} ms" if row["predicted_ms"] else ""
                 print(
                     f"{name:12} {row['collective']:28} {row['policy']:10} {row['measured_ms']:10,.0f} ms "
-                    f"({min(row['all_ms']):,.0f} to {max(row['all_ms']):,.0f}){predicted}",
+                    f"({min(row['all_ms']):,.0f} to {max(row['all_ms']):,.0f}){predicted}; packets again "
+                    f"{row['packets_again']}, in vain {row['packets_ignored'] or 0}",
                     flush=True,
                 )
     OUTPUT.write_text(json.dumps(found, indent=1))
