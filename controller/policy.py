@@ -37,7 +37,7 @@ from controller.quantities import (
 )
 from topologies.errors import UsageError
 from topologies.units import parse_rate
-from topologies.yaml_source import YamlSource, field_name, read_text
+from topologies.yaml_source import YamlSource, field_name, misplaced, read_text
 
 POLICY_FOLDER = Path(__file__).parent / "policies"
 ANY_JOB = "any"
@@ -323,13 +323,14 @@ class Policy(_Model):
         for name, job in self.jobs.items():
             if name == ANY_JOB:
                 if job.id is not None:
-                    raise ValueError("the job `any` stands for every other job and takes no id")
+                    raise misplaced("the job `any` stands for every other job and takes no id", "jobs", name, "id")
                 continue
             number = job.id if job.id is not None else int(name) if name.isdecimal() else None
             if number is None or number > 0xFFFF:
-                raise ValueError(f"job {name!r} needs an id (0-65535); a job named by a number has that id")
+                message = f"job {name!r} needs an id (0-65535); a job named by a number has that id"
+                raise misplaced(message, "jobs", name)
             if number in names:
-                raise ValueError(f"jobs {names[number]!r} and {name!r} both have id {number}")
+                raise misplaced(f"jobs {names[number]!r} and {name!r} both have id {number}", "jobs", name, "id")
             names[number] = name
         return self
 

@@ -20,11 +20,11 @@ from traffic.hosts import End, site_of
 from traffic.live import share
 from traffic.training.process import Spent, Told, WorkerSettings, network, values_of
 from traffic.training.quota import Quota
+from traffic.training.roster import PORT as ROSTER_PORT
 from traffic.training.roster import RosterSettings
 from traffic.transport.tolerance import Tolerance
 from traffic.wire import DataType
 
-ROSTER_PORT = 18600
 SILENCE_SECONDS = 30.0
 MEET_SECONDS = 15.0
 """How long workers may take to meet, once all have called the roster."""
@@ -119,7 +119,8 @@ class Trained:
 class UnevenJob:
     """A training that runs; a context manager that ends every process it started.
 
-    Worker n computes a sample in `seconds_per_sample[n]`. With `quotas` worker n has that share of a processor besides.
+    Worker n computes a sample in `seconds_per_sample[n]`. With `quotas` worker n has that share of a processor besides,
+    from when it trains: its start would take long.
     """
 
     def __init__(
@@ -149,6 +150,8 @@ class UnevenJob:
         self._stop_on_death, self._patience = stop_on_death, patience
         self._quotas, self._checkpoints, self._data = quotas, checkpoints, data
         self._started = 0
+        self._free: dict[int, Quota] = {}
+        """Of workers that do not train yet."""
         self._stack = ExitStack()
         self.ends: dict[int, End] = {}
         """The workers' processes, by number."""
@@ -191,14 +194,17 @@ class UnevenJob:
             self.target, way.compensation, way.local, len(self._first), transport=way.transport,
             checkpoints=None if self._checkpoints is None else str(self._checkpoints),
         )  # fmt: skip
-        quota = None
         if self._quotas is not None:
             quota = self._stack.enter_context(Quota(f"worker{self._started}", self._quotas[number]))
+            self._free[number] = quota
         self._started += 1
         arguments = "traffic.training.process", json.dumps(asdict(settings))
         self.ends[number] = self._start(f"worker in {name}", name, *arguments)
-        if quota is not None:
-            quota.add(self.ends[number].pid)
+
+    def _confine(self, workers: Sequence[str]) -> None:
+        """Put workers that train into their control groups."""
+        for number in [number for number in self._free if self.workers[number] in workers]:
+            self._free.pop(number).add(self.ends[number].pid)
 
     def _start(self, title: str, host: str, module: str, argument: str) -> End:
         site = site_of(self.running, host)
@@ -214,7 +220,9 @@ class UnevenJob:
                 end.check()  # later the roster says what becomes of a worker that dies
 
         while "over" not in (line := json.loads(self._roster.expect_line(SILENCE_SECONDS, watch))):
-            training = training or line.get("event") == "generation"
+            if line.get("event") == "generation":
+                training = True
+                self._confine(line["workers"])
             yield line
 
     def run(self, check: Callable[[], None] = lambda: None, say: Callable[[str], None] = lambda text: None) -> Trained:

@@ -204,7 +204,7 @@ class Switch:
                     f"no register named {name} (there are: {', '.join(names) or 'none'})", source=self.name
                 )
             self.set_depth_unit(shift)
-            self._lib.ss_register_set_live_depth(self.state, found[0], CLASSES)
+            self._lib.ss_register_set_live_depth(self.state, found[0], CLASSES.bit_length() - 1)
 
     # Ports.
 

@@ -272,11 +272,31 @@ def _check(topology: schema.Topology, fabric: Fabric) -> None:
                     f"{MAX_INTERFACE_NAME}; shorten the switch's name",
                     field=f"switches.{switch.name}",
                 )
+    _check_joined(fabric)
     if fabric.switches[-1].grpc_port > 65535:
         raise UsageError(
             f"switch {fabric.switches[-1].name} would need gRPC port {fabric.switches[-1].grpc_port}",
             field="first_grpc_port",
         )
+
+
+def _check_joined(fabric: Fabric) -> None:
+    """Raise UsageError where links leave a host that others cannot reach."""
+    first, *others = fabric.hosts or (None,)
+    if first is None:
+        return
+    joined, waiting = {first.switch}, [first.switch]
+    while waiting:
+        here = waiting.pop()
+        near = {link.other(here).node for link in fabric.links_of(here)} - joined
+        joined |= near
+        waiting += [node for node in near if not fabric.is_host(node)]
+    for host in others:
+        if host.switch not in joined:
+            raise UsageError(
+                f"no links join {host.switch} and {first.switch}: {host.name} cannot reach {first.name}",
+                field=f"hosts.{host.name}.switch",
+            )
 
 
 def _rows(values: Sequence[T], width: int) -> list[Sequence[T]]:

@@ -8,6 +8,7 @@ A pid is used again once its process is gone. A pid with its start time is not, 
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import signal
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _FIRST = -10  # nice
+_ALONE = "process"  # begins the owner's part of a folder's name where the owner is a process, not a run
 RUN_VARIABLE = "GRADLANE_RUN"  # in the environment of every process of a fabric: which run it belongs to
 
 
@@ -83,15 +85,32 @@ def environment(run: int) -> dict[str, str]:
 def scratch(what: str, marked_environment: Mapping[str, str]) -> tempfile.TemporaryDirectory[str]:
     """Return a temporary folder, a context manager, for a job whose programs have this environment.
 
-    It is named after the run that they belong to, so that what stops the run can clear it if its owner was killed.
+    It is named after the run that they belong to, or after this process where they belong to none, so that others can
+    clear it if its owner was killed.
     """
-    return tempfile.TemporaryDirectory(prefix=f"gradlane-{marked_environment.get(RUN_VARIABLE, 'local')}-{what}-")
+    owner = marked_environment.get(RUN_VARIABLE)
+    if owner is None:
+        this = ProcessId.of(os.getpid())
+        assert this is not None  # it runs
+        owner = f"{_ALONE}{this.pid}.{this.started}"
+    return tempfile.TemporaryDirectory(prefix=f"gradlane-{owner}-{what}-")
 
 
 def clear_scratch(run: int) -> None:
     """Remove the temporary folders of a run that are left."""
     for folder in Path(tempfile.gettempdir()).glob(f"gradlane-{mark(run)}-*"):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def clear_orphaned_scratch() -> list[Path]:
+    """Remove the temporary folders of processes that are gone and belonged to no run; return them."""
+    orphaned = []
+    for folder in Path(tempfile.gettempdir()).glob(f"gradlane-{_ALONE}*"):
+        found = re.match(rf"gradlane-{_ALONE}(\d+)\.(\d+)-", folder.name)
+        if found and not ProcessId(int(found[1]), int(found[2])).is_running():
+            shutil.rmtree(folder, ignore_errors=True)
+            orphaned.append(folder)
+    return orphaned
 
 
 def marked(run: int) -> list[ProcessId]:

@@ -86,6 +86,8 @@ def main(arguments: list[str] | None = None) -> int:
             if options.state is None:
                 for abandoned in clear_abandoned():
                     print(f"cleared what fabric {abandoned} left")
+                for folder in processes.clear_orphaned_scratch():
+                    print(f"removed {folder}, whose process is gone")
     except GradlaneError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
 
 from topologies.errors import UsageError
 
@@ -34,6 +35,11 @@ def read_text(path: Path, what: str) -> str:
         raise UsageError(f"cannot read {what}: it is not UTF-8 text", file=path) from None
     except OSError as error:
         raise UsageError(f"cannot read {what}: {error.strerror}", file=path) from None
+
+
+def misplaced(message: str, *path: str | int) -> PydanticCustomError:
+    """Return what a validator of a whole raises where one field in it is at fault, at `path` from there."""
+    return PydanticCustomError("misplaced", "{message}", {"message": message, "path": path})
 
 
 class YamlSource:
@@ -72,10 +78,12 @@ class YamlSource:
         self.values: dict[str, Any] = values
 
     def line(self, path: FieldPath) -> int:
-        """Return the line of the field at `path`, or of the nearest field around it."""
-        while path not in self._lines:
-            path = path[:-1]
-        return self._lines[path]
+        """Return the line of the field at `path`, or of the nearest field around it; a key 3 and a key "3" are one."""
+        lines = {tuple(map(str, known)): line for known, line in self._lines.items()}
+        wanted = tuple(map(str, path))
+        while wanted not in lines:
+            wanted = wanted[:-1]
+        return lines[wanted]
 
     def line_of_field(self, field: str | None) -> int:
         """Return the line of a field by its name as errors write it (`links[0].between`)."""
@@ -94,7 +102,7 @@ class YamlSource:
         `prefix` is where the validated value stands, if it is not the whole file.
         """
         complaints = [
-            ((*prefix, *(part for part in detail["loc"] if part != "[key]")), _complaint(detail))
+            ((*prefix, *(part for part in _place(detail) if part != "[key]")), _complaint(detail))
             for detail in error.errors(include_url=False)
         ]
         path, message = min(complaints, key=lambda complaint: self.line(complaint[0]))
@@ -194,6 +202,12 @@ def _key(node: yaml.Node) -> str | int:
     return "?"
 
 
+def _place(detail: Any) -> FieldPath:
+    """Return where the field at fault stands, which a validator of a whole may have told."""
+    told: FieldPath = detail["ctx"]["path"] if detail["type"] == "misplaced" else ()
+    return (*detail["loc"], *told)
+
+
 def _complaint(detail: Any) -> str:
     """Say one of pydantic's complaints in the words of the file."""
     match detail["type"]:
@@ -201,6 +215,8 @@ def _complaint(detail: Any) -> str:
             return "missing"
         case "extra_forbidden":
             return "there is no such field"
+        case "misplaced":
+            return str(detail["msg"])
         case "value_error":
             return str(detail["ctx"]["error"])
         case "literal_error":

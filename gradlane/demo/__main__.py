@@ -44,11 +44,14 @@ def run(
 ) -> dict[str, Any]:
     """Run every part of the plan and return summary.json's content. Raises GradlaneError; leaves nothing running.
 
-    With `stored` parts are kept in output/parts, none that is there is run again, and all that are there count.
+    With `stored` parts and studies are kept in output/parts and output/studies, none that is there is run again, and
+    all that are there count. Where nothing was trained there is no summary.
     """
     folder = output / "parts"
     left = [part for part in plan.parts if not (stored and parts.file_of(folder, part).exists())]
-    expected = sum(plan.seconds(part) for part in left) + (studies.seconds(plan) if plan.studies else 0.0)
+    notes = output / "studies"
+    asked = [name for name in plan.studies if not (stored and parts.file_of_study(notes, name).exists())]
+    expected = sum(plan.seconds(part) for part in left) + sum(studies.seconds(plan, name) for name in asked)
     console.print(f"about {minutes(expected)}")
     measured: list[Measured] = []
     if left:
@@ -60,12 +63,22 @@ def run(
                 measured.append(_measure(bed, plan, part, console, output))
                 if stored:
                     measured[-1].save(folder)
+    for name in asked:
+        console.print(f"{name} (about {minutes(studies.seconds(plan, name))})")
+        found = (
+            studies.sweep(plan, console)
+            if name == "tolerance"
+            else studies.half_rate(plan, instance, real_time, console, output)
+        )
+        parts.save_study(notes, name, found)
     if stored:
         measured = [parts.load(file) for file in sorted(folder.glob("*.json"))]
+    if not measured:
+        return {}
     summary = summarise(plan, measured, _conditions(plan, measured))
-    if plan.studies:
-        summary["checks"] += studies.half_rate(plan, instance, real_time, console, output)
-        summary["tolerance"] = studies.sweep(plan, console)
+    if stored:
+        summary["checks"] += parts.load_study(notes, "half-rate")
+        summary["tolerance"] = parts.load_study(notes, "tolerance")
     summary["findings"] = report.findings(summary)
     report.write(summary, [training for each in measured for training in each.trainings], output)
     report.show(summary, console)
@@ -114,7 +127,7 @@ def _conditions(plan: Plan, measured: Sequence[Measured]) -> list[str]:
         f"every link at {format_rate(int(plan.rate))}bit/s, 2 leaves, 2 spines, 4 workers, 2 server shards",
         f"{len(seeds)} seed(s), {plan.draws} hash draws for each: new addresses and ports for everybody",
         "methods take turns within each draw; the same seeds, batches, computing, packet size and background",
-        "background is one stored trace; it stands in the class of the job's front layer and is never judged",
+        "background is one stored trace, of a second job like the first: its layers stand in the same classes",
         "times to accuracy are sums of measured rounds of a training that really ran; accuracies are computed aside",
         *(
             f"but {name} did {plan.draws * plan.sampled_rounds} rounds: its time to accuracy is its mean round times "
@@ -134,15 +147,16 @@ def _narrowed(plan: Plan, options: argparse.Namespace) -> Plan:
     if options.part:
         names = {part.name: part for part in plan.parts}
         for name in options.part:
-            if name not in names:
-                raise UsageError(f"--part: there is no {name!r}; there are {', '.join(names)}")
-        plan = replace(plan, parts=tuple(names[name] for name in options.part), studies=False)
+            if name not in (*names, *plan.studies):
+                raise UsageError(f"--part: there is no {name!r}; there are {', '.join((*names, *plan.studies))}")
+        chosen = tuple(names[name] for name in options.part if name in names)
+        plan = replace(plan, parts=chosen, studies=tuple(name for name in plan.studies if name in options.part))
     if options.methods:
-        chosen = tuple(options.methods.split(","))
-        for name in chosen:
+        methods = tuple(options.methods.split(","))
+        for name in methods:
             if name not in METHODS:
                 raise UsageError(f"--methods: there is no {name!r}; there are {', '.join(METHODS)}")
-        plan = replace(plan, parts=tuple(replace(part, methods=chosen) for part in plan.parts))
+        plan = replace(plan, parts=tuple(replace(part, methods=methods) for part in plan.parts))
     if options.tcp:
         plan = replace(plan, tunings=(_tuning(options.tcp),))
     for name in ("draws", "rounds", "trial_rounds"):
@@ -166,7 +180,10 @@ def main(arguments: list[str] | None = None) -> int:
         "--full", action="store_true", help="both levels, 3 seeds, 8 hash draws, every method and model"
     )
     parser.add_argument(
-        "--part", action="append", metavar="LEVEL/MODEL/SEED", help="of --full: run this part alone; may be repeated"
+        "--part",
+        action="append",
+        metavar="LEVEL/MODEL/SEED",
+        help="of --full: run this part, or study, alone; may be repeated",
     )
     parser.add_argument("--methods", metavar="NAME,...", help="run these alone")
     parser.add_argument("--draws", type=int, help="hash draws for each seed")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -173,9 +172,9 @@ class Bed:
     def _start(self, stack: ExitStack) -> None:
         native.build()  # here, where a missing compiler is an error of this process
         core.load()
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-demo-")))
-        data.save(folder)
         stack.enter_context(self._net)
+        folder = Path(stack.enter_context(processes.scratch("demo", processes.environment(self._net.running.run))))
+        data.save(folder)
         roles = self.roles
         count = len(roles.workers)
 

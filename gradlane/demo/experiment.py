@@ -41,9 +41,10 @@ class Experiment:
     tuning: TcpTuning = field(default_factory=TcpTuning)
 
     def trace(self) -> Path:
-        """Return the stored trace of the level, the same in every run."""
-        path = self.traces / f"background-{self.part.level}.json"
-        plans.LEVELS[self.part.level].trace(self.bed.roles, self.plan.rate, seed=TRACE_SEED).save(path)
+        """Return the stored trace of the level and model, the same in every run."""
+        path = self.traces / f"background-{self.part.level}-{self.part.model}.json"
+        load = plans.LEVELS[self.part.level]
+        load.trace(self.bed.roles, self.plan.rate, seed=TRACE_SEED, layers=self.part.layers).save(path)
         return path
 
     def tune(self, method: Method) -> dict[TcpTuning, list[float]]:

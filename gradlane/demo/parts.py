@@ -43,6 +43,27 @@ def file_of(folder: Path, part: Part) -> Path:
     return folder / f"{part.name.replace('/', '-')}.json"
 
 
+def file_of_study(folder: Path, name: str) -> Path:
+    """Return where a study is stored."""
+    return folder / f"{name}.json"
+
+
+def save_study(folder: Path, name: str, found: Sequence[Any]) -> None:
+    """Write what a study has found into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file_of_study(folder, name).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+
+
+def load_study(folder: Path, name: str) -> list[Any]:
+    """Read back what `save_study` wrote; nothing if it was not done. Raises UsageError."""
+    file = file_of_study(folder, name)
+    try:
+        found: list[Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
+    except ValueError as error:
+        raise UsageError(f"is no study of a demo: {error}", file=file) from None
+    return found
+
+
 def load(file: Path) -> Measured:
     """Read back what `save` wrote. Raises UsageError for a file that is no such part."""
     try:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,13 +59,15 @@ def _gradlane(tuning: TcpTuning) -> Policy:
     return policies.gradlane(tuning.queue_packets)
 
 
-def _ours(name: str, title: str, policy: Callable[[TcpTuning], Policy], **settings: object) -> Method:
+def _ours(
+    name: str, title: str, policy: Callable[[TcpTuning], Policy], piece: int | None = PIECE, **settings: object
+) -> Method:
     servers = settings.get("collective", "ps") == "ps"
 
     def kind(rate: float) -> Kind:
         return CollectiveSettings(rate, **settings)  # type: ignore[arg-type]
 
-    return Method(name, title, kind, policy, PIECE, servers, exact="tolerance" not in settings)
+    return Method(name, title, kind, policy, piece, servers, exact="tolerance" not in settings)
 
 
 def _tcp(name: str, title: str, piece: int | None, *, baseline: bool = False, **settings: object) -> Method:
@@ -114,20 +116,28 @@ class Load:
     incast_bytes: int
     """That each of the bursting hosts sends at once."""
 
-    def trace(self, roles: Roles, rate: float, seed: int, seconds: float = 20.0) -> Trace:
-        """Return the bursts of `seconds`, the same for the same seed."""
+    def trace(self, roles: Roles, rate: float, seed: int, seconds: float = 20.0, layers: Sequence[int] = (1,)) -> Trace:
+        """Return the bursts of `seconds`, the same for the same seed; of `layers` sizes come their layers' shares."""
         random = np.random.default_rng(seed)
-        slot = 4e6 / rate
+        drawn = np.random.default_rng((seed, 1)).choice  # apart, so that times do not depend on the model
+        shares = np.array(layers) / sum(layers)
+
+        def layer() -> int:
+            return int(drawn(len(shares), p=shares))
+
+        slot = 1e6 / rate
         size = int(self.hot * rate * slot / 8 * PAYLOAD_SHARE)
         bursts = []
         if size:
             for source, target in (roles.hot, roles.hot[::-1]):
                 for number in range(int(seconds / slot)):
-                    bursts.append(Burst(number * slot, source, target, size, self.hot * rate, HOT_PATH))
+                    at = number * slot
+                    bursts.append(Burst(at, source, target, size, self.hot * rate, HOT_PATH, layer()))
         at = 0.0
         while (at := at + random.exponential(self.every * 1e8 / rate)) < seconds:
             target = roles.job[random.integers(len(roles.job))]
-            bursts += [Burst(at, source, target, self.incast_bytes, NIC_SHARE * rate) for source in roles.bursting]
+            of, speed = layer(), NIC_SHARE * rate
+            bursts += [Burst(at, source, target, self.incast_bytes, speed, layer=of) for source in roles.bursting]
         return Trace(seconds, tuple(sorted(bursts, key=lambda burst: burst.at)))
 
 
@@ -163,9 +173,16 @@ class Part:
 
     def communication(self, rate: float) -> float:
         """Return the seconds that all workers' gradients take on a server's link: no round is shorter."""
-        values = sum(parameter.size for parameter in RECIPES[self.model].build(0).parameters)
         roles = Roles()
-        return 32 * values * len(roles.workers) / len(roles.servers) / PAYLOAD_SHARE / rate
+        return 32 * sum(self.layers) * len(roles.workers) / len(roles.servers) / PAYLOAD_SHARE / rate
+
+    @property
+    def layers(self) -> list[int]:
+        """The values of each layer."""
+        sizes: dict[int, int] = {}
+        for parameter in RECIPES[self.model].build(0).parameters:
+            sizes[parameter.layer] = sizes.get(parameter.layer, 0) + parameter.size
+        return [sizes[layer] for layer in sorted(sizes)]
 
     def declared(self, rate: float) -> float:
         """Return the declared seconds of computing in a round."""
@@ -193,8 +210,8 @@ class Plan:
     """For each draw."""
     tunings: tuple[TcpTuning, ...] = tuple(tuner.candidates())
     """Of TCP, to choose from."""
-    studies: bool = False
-    """Whether the bottleneck is checked at half the rate, and the tolerance swept."""
+    studies: tuple[str, ...] = ()
+    """Of STUDIES, what is done beside the trainings."""
 
     def rounds_a_draw(self, method: str) -> int:
         """Return how many rounds of a method follow one another in a hash draw."""
@@ -232,6 +249,8 @@ SHORT = Plan(
     (Part("heavy", "mlp", 1, DEFAULT),), draws=3, rounds=42, trial_rounds=1, rate=RATE,
     sampled=("gloo", "ps", "transport"), sampled_rounds=2,
 )  # fmt: skip
+STUDIES = ("half-rate", "tolerance")
+"""Whether the network is the bottleneck, and what loss costs without a network (studies.py)."""
 PRIORITY_STUDY = ("ps", "p3", "spray", "priority", OURS)
 FULL = Plan(
     (
@@ -243,5 +262,5 @@ FULL = Plan(
         ),
         *(Part("heavy", "deep", 1, PRIORITY_STUDY, compute) for compute in (0.25, 0.5, 1.0)),
     ),
-    draws=8, rounds=104, trial_rounds=8, rate=RATE, studies=True,
+    draws=8, rounds=104, trial_rounds=8, rate=RATE, studies=STUDIES,
 )  # fmt: skip  # 3 x 104 rounds for the 99th percentile

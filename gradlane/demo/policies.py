@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policies of the demo: a plain network, and Gradlane's steps one at a time.
 
-Background stands in the class of the job's front layer under every policy, so no method gains by setting it back.
+Background is a second job, in the same classes as the first under every policy, layer by layer: no method gains by
+setting it back.
 """
 
 from __future__ import annotations
@@ -10,16 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 from controller.policy import Policy
-from traffic.exchanges.background import BACKGROUND_JOB, DSCP
+from traffic.exchanges.background import DSCP_LAYERS, FIRST_DSCP
 
 FRONT_CLASS = 6
+FIRST_LAYERS = {6: 0, 5: 1, 4: 2, 3: 4, 2: 8, 1: 16}
+"""By class: the first layer in it."""
+LAST_LAYER = 65535
 RANGES = [
-    {"layers": 0, "class": 6},
-    {"layers": 1, "class": 5},
-    {"layers": "2-3", "class": 4},
-    {"layers": "4-7", "class": 3},
-    {"layers": "8-15", "class": 2},
-    {"layers": "16-65535", "class": 1},
+    {"layers": f"{first}-{LAST_LAYER if number == 1 else FIRST_LAYERS[number - 1] - 1}", "class": number}
+    for number, first in FIRST_LAYERS.items()
 ]
 # Packets in the queue above which an eighth of a tensor's packets is dropped, the least important first. A burst of
 # each of four senders is no congestion.
@@ -46,11 +46,14 @@ def gradlane(queue_packets: int, *, priority: bool = True, drop: bool = True) ->
     """
     values: dict[str, Any] = {
         "name": "-".join(["spray", *["priority"] * priority, *["drop"] * drop]),
-        "classes": {"control": 7, "trimmed": 7, "data": "1-6", "ordinary": 0, "dscp": {DSCP: FRONT_CLASS}},
-        "jobs": {
-            "any": {"ranges": RANGES} if priority else {"class": FRONT_CLASS},
-            "background": {"id": BACKGROUND_JOB, "class": FRONT_CLASS},
+        "classes": {
+            "control": 7,
+            "trimmed": 7,
+            "data": "1-6",
+            "ordinary": 0,
+            "dscp": {FIRST_DSCP - layer: _class(layer) if priority else FRONT_CLASS for layer in range(DSCP_LAYERS)},
         },
+        "jobs": {"any": {"ranges": RANGES} if priority else {"class": FRONT_CLASS}},
         "queues": {"default": {"packets": queue_packets, "full": "off"}},
         "paths": {
             "default": "flow_hash",
@@ -64,6 +67,10 @@ def gradlane(queue_packets: int, *, priority: bool = True, drop: bool = True) ->
             for classes, depths in (("5-6", FRONT_DEPTHS), ("1-4", BACK_DEPTHS))
         ]
     return Policy.model_validate(values)
+
+
+def _class(layer: int) -> int:
+    return min(number for number, first in FIRST_LAYERS.items() if layer >= first)
 
 
 def _rows(depths: tuple[int, ...]) -> list[dict[str, Any]]:

@@ -37,7 +37,8 @@ def cells(row: Mapping[str, Any]) -> list[str]:
         f"{lost:.1%}",
         f"{row['bytes'] / 1e6:.2f}",
         f"{background['goodput_bps'] / 1e6:.1f}" if background else "",
-        f"{background['completion_p50_s'] * 1e3:.0f}/{background['completion_p99_s'] * 1e3:.0f}" if background else "",
+        f"{background['complete']:.0%}" if background else "",
+        "/".join(_milliseconds(background[f"completion_p{share}_s"]) for share in (50, 99)) if background else "",
     ]
 
 
@@ -46,7 +47,7 @@ def heads(row: Mapping[str, Any]) -> list[str]:
     targets = [f"{float(target):.0%} after, s" for target in row["tta_s"]]
     return [
         "case, level", "method", "round, ms", "p50", "p95", "p99", *targets, "rounds", "final accuracy", "lost",
-        "MB sent a round", "background, Mbit/s", "its completion p50/p99, ms",
+        "MB sent a round", "background, Mbit/s", "complete", "completion p50/p99, ms",
     ]  # fmt: skip
 
 
@@ -110,6 +111,10 @@ def _findings(where: str, level: str, ratios: Mapping[str, Any], found: Mapping[
     if "tcp_priority" in found:
         gain = found["tcp_priority"]
         lines.append(f"{where}: TCP without over with priority and pieces: {gain['gain']:.2f}{_spread(gain)}")
+    busiest = found["busiest"]
+    lines.append(
+        f"{where}: busiest: {busiest['part']} at {busiest['share']:.0%} of a processor under {busiest['method']}"
+    )
     if "compressed" in found:
         over = ", ".join(f"{key} {ratio:.2f}" for key, ratio in found["compressed"].items())
         lines.append(f"{where}: 16x compressed, top-k over TCP over ours: {over}")
@@ -249,6 +254,10 @@ def _seconds(value: float | None) -> str:
 
 def _count(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}"
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return f"{seconds * 1e3:.0f}" if seconds is not None and math.isfinite(seconds) else "-"
 
 
 def _finite(value: Any) -> Any:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -15,7 +14,8 @@ from rich.console import Console
 from gradlane.demo import statistics
 from gradlane.demo.bed import Bed, Roles, load_fabric
 from gradlane.demo.experiment import Experiment
-from gradlane.demo.plan import METHODS, OURS, Part, Plan
+from gradlane.demo.plan import METHODS, OURS, STARTING, SWITCHING, Part, Plan
+from topologies import processes
 from traffic.exchanges import data
 from traffic.exchanges.networks import RECIPES
 from traffic.exchanges.sweep import SWEEP, train
@@ -27,11 +27,13 @@ SWEEP_MODEL, SWEEP_SEEDS = "mlp", (1, 2, 3)
 SWEPT_ROUND_SECONDS = 0.055
 
 
-def seconds(plan: Plan) -> float:
-    """Estimate how long the studies take."""
+def seconds(plan: Plan, name: str) -> float:
+    """Estimate how long a study takes."""
+    if name == "tolerance":
+        return len(SWEEP) * len(SWEEP_SEEDS) * plan.rounds * SWEPT_ROUND_SECONDS
     part = Part("none", SWEEP_MODEL, 1, CHECKED)
-    halved = 2 * sum(plan.trial_rounds * plan.round_seconds(part, name, "none") for name in CHECKED)
-    return 3 * halved + len(SWEEP) * len(SWEEP_SEEDS) * plan.rounds * SWEPT_ROUND_SECONDS
+    rounds = sum(plan.trial_rounds * plan.round_seconds(part, name, "none") for name in CHECKED)
+    return 3 * rounds + 2 * (STARTING + len(CHECKED) * SWITCHING)
 
 
 def half_rate(plan: Plan, instance: int | None, real_time: bool, console: Console, output: Path) -> list[str]:
@@ -55,7 +57,7 @@ def sweep(plan: Plan, console: Console) -> list[dict[str, Any]]:
     """Train without a network while gradients lose packets, and return the rounds that it takes (median over seeds)."""
     recipe = RECIPES[SWEEP_MODEL]
     found = []
-    with tempfile.TemporaryDirectory(prefix="gradlane-demo-") as folder:
+    with processes.scratch("demo", {}) as folder:
         data.save(Path(folder))
         samples = data.load(Path(folder))
         for case in SWEEP:

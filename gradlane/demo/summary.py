@@ -100,6 +100,8 @@ def _level(
     if set(COMPRESSING) <= set(by):
         theirs, ours = (by[name]["round_s"] for name in COMPRESSING)
         found["compressed"] = {key: theirs[key] / ours[key] for key in ("mean", "p50", "p99")}
+    shares = [(share, part, name) for name, row in by.items() for part, share in row["cpu"].items()]
+    found["busiest"] = dict(zip(("share", "part", "method"), max(shares), strict=True))
     for name, row in by.items():
         busy = {part: share for part, share in row["cpu"].items() if share > MOST_CPU}
         checks += [f"{name}, {where}: {part} at {share:.0%} of a processor" for part, share in busy.items()]

@@ -29,6 +29,48 @@ control ReadDepth(in port_t port, in class_t class, out depth_t depth) {
     }
 }
 
+// What stands before a packet of this class at a port: its own queue and those served before it.
+control ReadBacklog(in port_t port, in class_t class, out depth_t depth) {
+    bit<32> total = 0;
+    bit<32> cell;
+
+    apply {
+        queue_depth.read(total, (bit<32>)(port ++ (class_t)7));
+        if (class <= 6) {
+            queue_depth.read(cell, (bit<32>)(port ++ (class_t)6));
+            total = total + cell;
+        }
+        if (class <= 5) {
+            queue_depth.read(cell, (bit<32>)(port ++ (class_t)5));
+            total = total + cell;
+        }
+        if (class <= 4) {
+            queue_depth.read(cell, (bit<32>)(port ++ (class_t)4));
+            total = total + cell;
+        }
+        if (class <= 3) {
+            queue_depth.read(cell, (bit<32>)(port ++ (class_t)3));
+            total = total + cell;
+        }
+        if (class <= 2) {
+            queue_depth.read(cell, (bit<32>)(port ++ (class_t)2));
+            total = total + cell;
+        }
+        if (class <= 1) {
+            queue_depth.read(cell, (bit<32>)(port ++ (class_t)1));
+            total = total + cell;
+        }
+        if (class == 0) {
+            queue_depth.read(cell, (bit<32>)(port ++ (class_t)0));
+            total = total + cell;
+        }
+        if (total > DEEPEST) {
+            total = DEEPEST;
+        }
+        depth = (depth_t)total;
+    }
+}
+
 control JoinQueue(in port_t port, in class_t class) {
     // One action: BMv2 locks registers for as long as an action runs.
     @hidden

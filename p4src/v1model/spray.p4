@@ -17,8 +17,8 @@ control Spray(in headers_t hdr, in metadata_t meta, in group_t group,
               inout next_hop_t next_hop, inout drop_reason_t reason) {
     PinnedPath() pinned_path;
     PathMode() path_mode;
-    ReadDepth() read_depth;
-    ReadDepth() read_depth_of_alternative;
+    ReadBacklog() read_backlog;
+    ReadBacklog() read_backlog_of_alternative;
 
     action_selector(HashAlgorithm.identity, PATH_SELECTOR_ROWS, 16) path_selector;
     register<selector_t>(ROUND_ROBIN_TURNS) round_robin_turn;
@@ -106,10 +106,10 @@ control Spray(in headers_t hdr, in metadata_t meta, in group_t group,
                 next_hop_t first = next_hop;
                 depth_t depth;
                 depth_t depth_of_alternative;
-                read_depth.apply(member_port, meta.class, depth);
+                read_backlog.apply(member_port, meta.class, depth);
                 choice = choice + 1;    // its neighbour: never the same member again
                 path_group_alternative.apply();
-                read_depth_of_alternative.apply(member_port, meta.class, depth_of_alternative);
+                read_backlog_of_alternative.apply(member_port, meta.class, depth_of_alternative);
                 if (depth <= depth_of_alternative) {
                     next_hop = first;
                 }

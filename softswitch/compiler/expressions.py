@@ -239,7 +239,7 @@ class Expressions:
             return self.condition(value, place)
         op = member(value, "op", place)
         if op == "and":
-            return f"({self.condition(value['left'], place)} && {self.condition(value['right'], place)})"
+            return f"SS_AND({self.condition(value['left'], place)}, {self.condition(value['right'], place)})"
         if op == "or":
             return f"({self.condition(value['left'], place)} || {self.condition(value['right'], place)})"
         if op == "not":

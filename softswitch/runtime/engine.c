@@ -286,8 +286,6 @@ int ss_switch_set_drop_port(struct ss_switch *sw, uint32_t port)
 static void process(struct ss_switch *sw, struct ss_packet **packets, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (i + 1 < count)
-            __builtin_prefetch(packets[i + 1]->data);
         if (i % CLOCK_EVERY == CLOCK_EVERY - 1)
             clock_read(&sw->clock);
         pipeline_ingress(sw, packets[i]);

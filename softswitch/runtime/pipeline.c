@@ -97,6 +97,7 @@ void pipeline_ingress(struct ss_switch *sw, struct ss_packet *packet)
     packet->std.packet_length = packet->length;
     packet->std.instance_type = SS_NORMAL;
     packet->std.ingress_global_timestamp = clock_us(&sw->clock);
+    pool_warm(&sw->pool, packet);
     sw->program->ingress(sw->state, packet);
     end_of_ingress(sw, packet);
 }
@@ -129,5 +130,6 @@ struct ss_packet *pipeline_egress(struct ss_switch *sw, struct port *port, struc
     }
     if (packet->truncate_to < packet->length)
         packet->length = packet->truncate_to;
+    pool_warm(&sw->pool, packet);
     return packet;
 }

@@ -60,7 +60,7 @@ bool pool_set_phv(struct pool *pool, size_t bytes)
     /* An even number of lines would put the same field of all packets into few cache sets. */
     if (bytes / CACHE_LINE % 2 == 0)
         bytes += CACHE_LINE;
-    size_t area_bytes = bytes * pool->slot_count;
+    size_t area_bytes = bytes * (pool->slot_count + 1);
     uint8_t *area = map(area_bytes);
     if (!area)
         return false;
@@ -71,5 +71,6 @@ bool pool_set_phv(struct pool *pool, size_t bytes)
     pool->phv_bytes = bytes;
     for (uint32_t i = 0; i < pool->slot_count; i++)
         pool->slots[i].phv = area + i * bytes;
+    pool->warm_phv = area + pool->slot_count * bytes;
     return true;
 }

@@ -32,6 +32,7 @@ struct pool {
     uint32_t packets_free;
     uint8_t *phv_area;
     size_t phv_area_bytes, phv_bytes;
+    void *warm_phv;                    /* the one that was used last, if its packet has left: see pool_warm */
 };
 
 bool pool_create(struct pool *, uint32_t chunks, uint32_t chunk_bytes);
@@ -80,6 +81,15 @@ static inline struct ss_packet *pool_wrap(struct pool *pool, uint32_t chunk)
 static inline struct ss_packet *pool_take(struct pool *pool)
 {
     return pool->chunks_free ? pool_wrap(pool, pool->chunks[--pool->chunks_free]) : NULL;
+}
+
+/* Give a packet that enters the pipeline the representation of the one that left it last, which the caches hold, and
+ * take it back when this one leaves: as many packets as a batch has work on one. */
+static inline void pool_warm(struct pool *pool, struct ss_packet *packet)
+{
+    void *phv = packet->phv;
+    packet->phv = pool->warm_phv;
+    pool->warm_phv = phv;
 }
 
 /* The packet's chunk has gone elsewhere: give back the rest. */

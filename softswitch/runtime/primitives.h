@@ -20,13 +20,17 @@ static inline void ss_count(struct ss_counter *counter, uint64_t size, uint64_t 
     }
 }
 
+/* `a && b`, of fields that may lie side by side: gcc would test both by one load, which waits until the narrower stores
+ * that wrote them have left the store buffer. */
+#define SS_AND(a, b) ({ bool left_ = (a); left_ && (b); })
+
 /* A cell of a register of at most 64 bits; the live depth of a queue where the control plane declared it so. */
 static inline uint64_t ss_register_get(struct ss_state *state, const struct ss_register *reg, uint64_t index, uint32_t bits)
 {
     if (__builtin_expect(reg->live_depth, 0)) {
         const struct ss_engine_services *services = ss_services_of(state);
-        return services->queue_depth(services->engine, (uint32_t)index / reg->live_queues, (uint32_t)index % reg->live_queues)
-             & (~0ull >> (64 - bits));
+        uint32_t port = (uint32_t)index >> reg->class_bits, class = (uint32_t)index & ((1u << reg->class_bits) - 1);
+        return services->queue_depth(services->engine, port, class) & (~0ull >> (64 - bits));
     }
     return bits <= 8 ? reg->cells[index] : bits <= 16 ? ((const uint16_t *)reg->cells)[index]
          : bits <= 32 ? ((const uint32_t *)reg->cells)[index] : ((const uint64_t *)reg->cells)[index];

@@ -21,7 +21,7 @@ enum ss_status ss_register_read(struct ss_state *state, uint32_t number, uint32_
     if (reg->live_depth) {
         const struct ss_engine_services *services = ss_services_of(state);
         uint64_t depth[SS_MAX_WORDS] = {0};
-        depth[0] = services->queue_depth(services->engine, index / reg->live_queues, index % reg->live_queues);
+        depth[0] = services->queue_depth(services->engine, index >> reg->class_bits, index & ((1u << reg->class_bits) - 1));
         if (reg->bits < 64)
             depth[0] &= (1ull << reg->bits) - 1;
         ss_from_native(out, (const uint8_t *)depth, reg->bits <= 64 ? reg->bits : 64);
@@ -42,12 +42,12 @@ enum ss_status ss_register_write(struct ss_state *state, uint32_t number, uint32
     return SS_OK;
 }
 
-enum ss_status ss_register_set_live_depth(struct ss_state *state, uint32_t number, uint32_t queues)
+enum ss_status ss_register_set_live_depth(struct ss_state *state, uint32_t number, uint32_t class_bits)
 {
     struct ss_register *reg = cell(state, number, 0);
-    if (!reg || queues == 0 || reg->bits > 64)
+    if (!reg || class_bits > 31 || reg->bits > 64)
         return SS_INVALID;
-    reg->live_queues = queues;
+    reg->class_bits = class_bits;
     reg->live_depth = true;
     return SS_OK;
 }

@@ -102,12 +102,12 @@ struct ss_meter { const char *name; uint32_t size; bool in_bytes, is_direct; str
 /* rates NULL or not configured: every packet is green. SS_INVALID: no such cell, or pir below cir. */
 enum ss_status ss_meter_set(struct ss_state *, uint32_t meter, uint32_t index, const struct ss_meter_rates *);
 struct ss_register { const char *name; uint32_t size, bits, bytes; uint8_t *cells; /* native layout: use the calls */
-                     bool live_depth; uint32_t live_queues; };
+                     bool live_depth; uint32_t class_bits; };
 enum ss_status ss_register_read(struct ss_state *, uint32_t reg, uint32_t index, uint8_t *out /* big-endian */);
 enum ss_status ss_register_write(struct ss_state *, uint32_t reg, uint32_t index, const uint8_t *value);
-/* Declare a register live: reads by the program give services->queue_depth(index / queues, index % queues) and
- * writes by the program are ignored. */
-enum ss_status ss_register_set_live_depth(struct ss_state *, uint32_t reg, uint32_t queues);
+/* Declare a register live: of an index the lowest class_bits are the class and those above the port; reads by the
+ * program give services->queue_depth(port, class), and its writes are ignored. */
+enum ss_status ss_register_set_live_depth(struct ss_state *, uint32_t reg, uint32_t class_bits);
 
 /* Parser value sets: members are keys and masks laid out as a table's; a packet matches if any member does. */
 struct ss_value_set;

@@ -21,6 +21,8 @@ DEVICE_INTERFACES = ("in", "out")
 # Two cores, or both measure the scheduler. Read before anything is bound, since what is started inherits that.
 TESTER_CORE, *_, DEVICE_CORE = sorted(os.sched_getaffinity(0)) * 2
 LOSS = 0.001
+TRIALS = 9  # at most, of one search
+CLOSE = 1.04  # a search ends when what was too much is this near to what was not
 
 
 @dataclass(frozen=True)
@@ -190,12 +192,14 @@ def percentiles(histogram: object, count: int, shares: tuple[float, ...]) -> lis
     return found + [0.0] * (len(shares) - len(found))
 
 
-def highest_rate(tester: Tester, program: Program, size: int, pid: int, start: float, seconds: float) -> Trial:
-    """Search the highest rate at a loss of at most 0.1 %; the trial at it."""
+def highest_rate(
+    tester: Tester, program: Program, size: int, pid: int, start: float, step: float, seconds: float
+) -> Trial:
+    """Search the highest rate at a loss of at most 0.1 %, from `start` on by factors of `step`; the trial at it."""
     tester.run(program, size, start / 4, seconds / 2, pid)  # warm caches and pages
     best: Trial | None = None
     low, high, rate = 0.0, float("inf"), start
-    for _ in range(9):
+    for _ in range(TRIALS):
         trial = tester.run(program, size, rate, seconds, pid)
         kept_up = trial.offered_pps > rate * 0.97
         if trial.loss <= LOSS:
@@ -206,9 +210,9 @@ def highest_rate(tester: Tester, program: Program, size: int, pid: int, start: f
                 break  # the tester is the limit
         else:
             high = min(high, rate)
-        rate = rate * 2 if high == float("inf") else (low + high) / 2 if low else high / 2
-        if low and high / low < 1.04:
+        if low and high / low < CLOSE:
             break
+        rate = low * step if high == float("inf") else (low + high) / 2 if low else high / step
     return best or trial
 
 

@@ -12,6 +12,7 @@
 #define HEADROOM 256
 #define SLOT_BYTES 2048
 #define BATCH 64
+#define CACHE_LINE 64
 
 static uint64_t cpu_ns(void)
 {
@@ -35,19 +36,23 @@ double pipeline_alone(const struct ss_program *program, struct ss_state *state, 
 {
     struct ss_packet slots[BATCH] = {0};
     size_t phv_bytes = (program->phv_bytes + 63) / 64 * 64 + 64;
-    uint8_t *memory = aligned_alloc(64, BATCH * (SLOT_BYTES + phv_bytes));
+    uint8_t *memory = aligned_alloc(64, (size_t)BATCH * SLOT_BYTES + phv_bytes);
     uint64_t spent = 0, left = 0;
     if (!memory || frame_bytes + HEADROOM > SLOT_BYTES)
         return -1;
     for (uint32_t i = 0; i < BATCH; i++) {
         slots[i].buffer = memory + (size_t)i * SLOT_BYTES;
         slots[i].capacity = SLOT_BYTES;
-        slots[i].phv = memory + (size_t)BATCH * SLOT_BYTES + i * phv_bytes;
+        slots[i].phv = memory + (size_t)BATCH * SLOT_BYTES;   /* one for all: see pool_warm */
     }
     for (uint32_t n = 0; n < packets; n += BATCH) {
         for (uint32_t i = 0; i < BATCH; i++)
             prepare(&slots[i], frames + (size_t)((n + i) % frame_count) * frame_bytes, frame_bytes, port);
         uint64_t start = cpu_ns();
+        for (uint32_t i = 0; i < BATCH; i++) {     /* as a port does with what it received */
+            __builtin_prefetch(slots[i].data);
+            __builtin_prefetch(slots[i].data + CACHE_LINE);
+        }
         for (uint32_t i = 0; i < BATCH; i++) {
             struct ss_packet *packet = &slots[i];
             program->ingress(state, packet);

@@ -34,6 +34,7 @@ class Program(ABC):
     """A P4 program with its entries and its traffic."""
 
     name: str
+    sizes: tuple[int, ...] = (64, 256, 1400)  # bytes of the frames that it is measured with
 
     @property
     def is_compiled(self) -> bool:
@@ -99,6 +100,7 @@ class Gradlane(Compiled):
     """Gradlane's pipeline: 1,000 flows of gradients, 32 rows that classify and 32 that judge."""
 
     name = "gradlane"
+    sizes = (64, 256, 1000, 1400)
     json, p4info = PROGRAM, P4INFO
 
     @property

@@ -14,41 +14,61 @@ import json
 import os
 import shutil
 import sys
+import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from softswitch.build import build, tables_library
 from softswitch.native import engine
 from softswitch.switch import Switch
-from tests.benchmarks.bed import TESTER_CORE, Tester, Trial, device, highest_rate, spread, test_bed
+from tests.benchmarks.bed import TESTER_CORE, Bed, Tester, Trial, device, highest_rate, spread, test_bed
 from tests.benchmarks.native import bench, ffi
-from tests.benchmarks.programs import PROGRAMS, Filter, Program, Router
+from tests.benchmarks.programs import PROGRAMS, Compiled, Filter, Program, Router
 
 OUTPUT = Path("build/bench/switch.json")
-ENGINES = ("raw", "raw:xdp", "softswitch", "softswitch:packet")
-START_PPS = 200_000.0
+ENGINES = ("raw", "raw:xdp", "softswitch")
+DEFAULT_PROGRAMS = ("gradlane", "router", "filter")
+START_PPS = {"bmv2": 8_000.0}  # where the first search begins; the later ones begin where the last one ended
+MOST_START = 200_000.0
+FAR, NEAR = 2.0, 1.2  # steps of a search that begins at a guess, and at a former result
 GROWTH = (1, 10, 100, 1000, 10_000, 100_000)
 GROWTH_BYTES = 64
 LOAD = 0.7  # of the highest rate: where CPU time and latency are taken
+# The highest trial and the loaded one of each round, by program, size and engine.
+Found = dict[tuple[str, int, str], list[tuple[Trial, Trial]]]
 
 
-def measure(tester: Tester, bed: Any, engine: str, program: Program, size: int, seconds: float) -> tuple[Trial, Trial]:
-    """Return the trial at the highest rate and one at 70 % of it."""
+def measure(
+    tester: Tester, bed: Bed, engine: str, program: Program, sizes: Sequence[int], seconds: float, found: Found
+) -> None:
+    """Add, for each size, the trial at the highest rate and one at 70 % of it, all on one start of the device."""
     with device(bed, engine, program) as pid:
-        highest = highest_rate(tester, program, size, pid, START_PPS, seconds)
-        loaded = tester.run(program, size, highest.offered_pps * LOAD, seconds, pid)
-    return highest, loaded
+        for size in sizes:
+            pairs = found[program.name, size, engine]
+            start, step = (pairs[-1][0].offered_pps, NEAR) if pairs else (START_PPS.get(engine, MOST_START), FAR)
+            highest = highest_rate(tester, program, size, pid, start, step, seconds)
+            loaded = tester.run(program, size, highest.offered_pps * LOAD, seconds, pid)
+            pairs.append((highest, loaded))
+            print(
+                f"round {len(pairs)}: {program.name} {size} B {engine}: "
+                f"{highest.offered_pps:,.0f} pps, {loaded.cpu_us:.2f} us",
+                flush=True,
+            )
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of each trial")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[64, 256, 1000, 1400])
-    parser.add_argument("--programs", nargs="+", default=list(PROGRAMS), choices=list(PROGRAMS))
+    parser.add_argument("--seconds", type=float, default=0.25, help="of each trial")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", help="bytes of frames; by default what each program is made for"
+    )
+    parser.add_argument("--programs", nargs="+", default=DEFAULT_PROGRAMS, choices=list(PROGRAMS))
     parser.add_argument("--engines", nargs="+", default=list(ENGINES))
     parser.add_argument("--growth", type=int, nargs="*", default=GROWTH, help="entries of a table, in process")
     parser.add_argument("--output", type=Path, default=OUTPUT)
@@ -61,36 +81,50 @@ def main(arguments: list[str] | None = None) -> int:
     )
     programs = [PROGRAMS[name] for name in options.programs if PROGRAMS[name].is_compiled]
     os.sched_setaffinity(0, {TESTER_CORE})
-    found: dict[tuple[str, int, str], list[tuple[Trial, Trial]]] = defaultdict(list)
+    found: Found = defaultdict(list)
     with test_bed() as bed:
         tester = Tester(bed)
         try:
-            for round_number in range(options.rounds):
-                for program, size, engine in product(programs, options.sizes, engines):
-                    if engine == "bmv2" and program.name == "wire":
-                        continue  # C by hand: there is nothing that BMv2 could run
-                    pair = measure(tester, bed, engine, program, size, options.seconds)
-                    found[program.name, size, engine].append(pair)
-                    print(
-                        f"round {round_number + 1}: {program.name} {size} B {engine}: "
-                        f"{pair[0].offered_pps:,.0f} pps, {pair[1].cpu_us:.2f} us",
-                        flush=True,
-                    )
+            for _, program, engine in product(range(options.rounds), programs, engines):
+                if engine == "bmv2" and program.name == "wire":
+                    continue  # C by hand: there is nothing that BMv2 could run
+                measure(tester, bed, engine, program, options.sizes or program.sizes, options.seconds, found)
         finally:
             tester.close()
     alone = {
         (program.name, size): pipeline_rounds(program, size, options.rounds)
-        for program, size in product(programs, options.sizes)
+        for program in programs
+        for size in options.sizes or program.sizes
     }
     result = summary(found, alone)
     result["growth"] = growth(options.growth, options.rounds)
+    result["compile"] = [compile_time(program) for program in programs if isinstance(program, Compiled)]
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(result, indent=1) + "\n")
     print_table(result)
     return 0
 
 
-def pipeline_rounds(program: Program, size: int, rounds: int, packets: int = 1_000_000) -> list[float]:
+def compile_time(program: Compiled) -> dict[str, Any]:
+    """Return the seconds from BMv2 JSON to a loadable library, in an empty cache and again in a filled one."""
+    former = os.environ.get("GRADLANE_CACHE")
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["GRADLANE_CACHE"] = cache
+        try:
+            tables_library()  # one for all programs
+            times = [time.perf_counter()]
+            for _ in range(2):
+                build(program.json)
+                times.append(time.perf_counter())
+        finally:
+            if former is None:
+                del os.environ["GRADLANE_CACHE"]
+            else:
+                os.environ["GRADLANE_CACHE"] = former
+    return {"program": program.name, "seconds": round(times[1] - times[0], 3), "cached": round(times[2] - times[1], 3)}
+
+
+def pipeline_rounds(program: Program, size: int, rounds: int, packets: int = 500_000) -> list[float]:
     """Return the CPU nanoseconds that ingress, egress and deparser take for a packet, in process, round by round."""
     frames = program.frames(size)
     left = ffi().new("uint64_t *")
@@ -122,9 +156,7 @@ def growth(sizes: Sequence[int], rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def summary(
-    found: dict[tuple[str, int, str], list[tuple[Trial, Trial]]], alone: dict[tuple[str, int], list[float]]
-) -> dict[str, Any]:
+def summary(found: Found, alone: dict[tuple[str, int], list[float]]) -> dict[str, Any]:
     """Return rows and ratios."""
     rows: list[dict[str, Any]] = [
         {
@@ -176,6 +208,8 @@ def print_table(result: dict[str, Any]) -> None:
             f"{row['program']:10} {row['size']:5} {row['engine']:18} {rate:>32} "
             f"{row['cpu_us_per_packet']['median']:7.2f} {row['latency_us']['p50']:8.1f} {row['latency_us']['p99']:8.1f}"
         )
+    for row in result["compile"]:
+        print(f"{row['program']:10} compiled in {row['seconds']:.2f} s, found in the cache in {row['cached']:.2f} s")
     for row in result["growth"]:
         print(f"{row['match']:8} {row['entries']:7} entries: {row['ns']['median']:6.0f} ns")
     for key, ratio in result["ratios"].items():

@@ -211,7 +211,7 @@ def arithmetic_case(names: Names, random: Random) -> Case:
             a = number(random, octets)
             frame += a + (a if random.random() < 0.2 else number(random, octets))
         distance = random.choice([0, 1, 7, 31, 32, 63, 64, 127, 128, 200, 255])
-        case.frames.append((IN_PORT, frame + bytes([distance]) + number(random, 128)))
+        case.frames.append((IN_PORT, frame + bytes([distance]) + number(random, 256)))
     return case
 
 

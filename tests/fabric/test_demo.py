@@ -32,7 +32,7 @@ def test_a_tiny_demo_compares_tcp_with_ours_and_leaves_its_report(tmp_path: Path
     out = io.StringIO()
     summary = demo.run(plan, Console(file=out, width=250), output=tmp_path, instance=None, real_time=False)
     assert json.loads((tmp_path / "summary.json").read_text())["rows"][0]["method"] == "p3"
-    assert (tmp_path / "background-heavy.json").exists()
+    assert (tmp_path / "background-heavy-cnn.json").exists()
     assert "<svg" in (tmp_path / "report.html").read_text()
     theirs, ours = summary["rows"]
     assert [row["rounds"] for row in (theirs, ours)] == [4, 4]

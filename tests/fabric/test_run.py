@@ -31,9 +31,9 @@ def test_the_incast_keeps_what_matters(tmp_path: Path) -> None:
         "dlcp",
         "softswitch",
         Console(quiet=True),
-        seconds=8,
-        flow_hash_seconds=2,
-        training_seconds=8,
+        seconds=5,
+        flow_hash_seconds=1,
+        training_seconds=6,
         output=tmp_path / "run",
         instance=None,
         state_path=tmp_path / "fabric.json",
@@ -42,7 +42,7 @@ def test_the_incast_keeps_what_matters(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "summary.png").stat().st_size > 10_000
 
     packets, delivered = summary["packets"], summary["delivered"]
-    assert packets["sent"] > 70_000
+    assert packets["sent"] > 45_000
     assert packets["altered"] == packets["foreign"] == packets["duplicates"] == packets["host_drops"] == 0
     assert delivered["total"] < 0.85, "the last link is overloaded"
     assert delivered["most_important_quarter"] >= 0.999
@@ -153,7 +153,7 @@ def test_the_prompt_opens_at_a_terminal_and_knows_our_verbs(tmp_path: Path) -> N
             assert "no switch 'leaf9'" in terminal.ask("queues leaf9")
             assert terminal.ask("h1 ping -c 1 h5").count("1 received") == 1
             terminal.ask("link leaf1 spine1 down")
-            assert "icmp_seq=5 " in terminal.ask("h1 ping -c 5 h5"), "the other spine takes over"
+            assert "icmp_seq=8 " in terminal.ask("h1 ping -i 0.2 -c 8 h5"), "the other spine takes over"
             os.write(terminal.fd, b"exit\n")
             assert process.wait(timeout=60) == 0
         finally:

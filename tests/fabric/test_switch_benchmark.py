@@ -17,7 +17,19 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_switch_benchmark_writes_rows_and_ratios(tmp_path: Path) -> None:
     output = tmp_path / "switch.json"
-    short = ["--rounds", "1", "--seconds", "0.05", "--sizes", "128", "--programs", "wire", "--output", str(output)]
+    short = [
+        "--rounds",
+        "1",
+        "--seconds",
+        "0.05",
+        "--sizes",
+        "128",
+        "--programs",
+        "wire",
+        "router",
+        "--output",
+        str(output),
+    ]
     short += ["--growth", "1", "10"]
     command = [sys.executable, "-m", "tests.benchmarks.switch", *short, "--engines", "raw", "raw:xdp", "softswitch"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -31,9 +43,14 @@ def test_the_switch_benchmark_writes_rows_and_ratios(tmp_path: Path) -> None:
     for row in result["rows"]:
         assert row["pps"]["min"] <= row["pps"]["median"] <= row["pps"]["max"]
         assert row["cpu_us_per_packet"]["median"] > 0 and set(row["latency_us"]) == {"p50", "p99"}
-    assert set(result["ratios"]) == {"wire.128.softswitch/raw", "wire.128.softswitch/raw:xdp"}
+    assert {(row["program"], row["size"]) for row in result["rows"]} == {("wire", 128), ("router", 128)}
+    assert set(result["ratios"]) == {
+        f"{program}.128.softswitch/{base}" for program in ("wire", "router") for base in ("raw", "raw:xdp")
+    }
     assert [(row["match"], row["entries"]) for row in result["growth"]] == [
         (match, entries) for match in ("exact", "lpm", "ternary") for entries in (1, 10)
     ]
+    [compiled] = result["compile"]  # "wire" is C by hand
+    assert compiled["program"] == "router" and 0 < compiled["cached"] < compiled["seconds"]
     namespaces = subprocess.run(["ip", "netns"], check=True, capture_output=True, text=True).stdout
     assert f"glbench{process.pid}" not in namespaces

@@ -38,3 +38,12 @@ def test_an_example_trains_a_real_model(name: str, tmp_path: Path) -> None:
     accuracies = {float(accuracy) for _, accuracy in reached}
     assert len(accuracies) == 1, "replicas differ"
     assert min(accuracies) >= PERCENT
+
+
+def test_the_abs_sgd_example_trains_with_a_roster_too(tmp_path: Path) -> None:
+    if find_spec("torch") is None:
+        pytest.skip("torch is not installed: make test-frameworks installs it")
+    script = ROOT / "traffic" / "examples" / "pytorch_abs_sgd.py"
+    job = run(script, folder=tmp_path, options=("--roster", "--tolerance", "0.1"))
+    assert job.code == 0, job.out + job.errors
+    assert len(set(re.findall(r"accuracy ([\d.]+)%", job.out))) == 1

@@ -73,8 +73,24 @@ def inputs() -> Any:
     return torch.randn(8, 4, generator=torch.Generator().manual_seed(1))
 
 
-def trained(model: Any, gated: bool, rounds: int = 3) -> list[Any]:
-    optimizer = sgd(model)
+class Scaled(torch.optim.SGD):
+    """A user's own rule, with an attribute that torch knows nothing of."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model.parameters(), lr=0.1)
+        self.scale = 0.5
+
+    def step(self, closure: Any = None) -> Any:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    parameter.grad.mul_(self.scale)
+        return super().step(closure)
+
+
+def trained(model: Any, gated: bool, rounds: int = 3, rule: Any = sgd) -> list[Any]:
+    optimizer = rule(model)
+    torch.optim.lr_scheduler.StepLR(optimizer, 10)  # wraps the optimiser's step
     gate = GatedModule(model, optimizer, Alone()) if gated else None
     for _ in range(rounds):
         optimizer.zero_grad()
@@ -91,11 +107,12 @@ def seeded(make: Any) -> Any:
     return make()
 
 
-def test_one_rank_behind_a_gate_trains_as_without_it() -> None:
+@pytest.mark.parametrize("rule", [sgd, Scaled])
+def test_one_rank_behind_a_gate_trains_as_without_it(rule: Any) -> None:
     def make() -> Any:
         return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
 
-    for one, other in zip(trained(seeded(make), True), trained(seeded(make), False), strict=True):
+    for one, other in zip(trained(seeded(make), True, 3, rule), trained(seeded(make), False, 3, rule), strict=True):
         assert torch.equal(one, other)
 
 

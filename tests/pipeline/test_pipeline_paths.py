@@ -13,7 +13,7 @@ import pytest
 from tests.pipeline.bench import Bench, drop_cell
 from tests.pipeline.packets import RECEIVER, Frame, Gradient, gradient
 from tests.pipeline.policies import GROUP, SPRAYED, gradient_class, path_mode, pinned_path, route4
-from tests.pipeline.reference import REASONS, TCP, Member, Policy
+from tests.pipeline.reference import REASONS, TCP, Member, Policy, Range
 
 
 def _shares(bench: Bench, packets: int, **around: Any) -> Counter[int]:
@@ -132,3 +132,27 @@ def test_the_shallower_of_two_queues_is_taken(softswitch_bench: Bench) -> None:
         bench.target.send(1, bytes(gradient(Gradient(count=100))))
     assert bench.depth(2, 0) == deep
     assert bench.depth(3, 0) > 0
+
+
+def test_queues_that_are_served_before_count_as_depth_and_later_ones_do_not(softswitch_bench: Bench) -> None:
+    bench = softswitch_bench
+    two = replace(SPRAYED, groups={GROUP: (Member(2, 2), Member(3, 3))})
+    classes = (gradient_class(6, priority=2, layer=Range(0, 0)), gradient_class(1, priority=1))
+    modes = (path_mode(number, "shallower_of_two") for number in (1, 6))
+    elsewhere = 0xC0000201
+    bench.install(two.with_rows(*classes, *modes, route4(elsewhere & ~0xFF, 24, next_hop=2)))
+    for port in (2, 3):
+        bench.target.switch.set_rate(port, 1_000_000)
+
+    def send(packets: int, layer: int, **around: int) -> None:
+        for _ in range(packets):
+            bench.target.send(1, bytes(gradient(Gradient(layer=layer, count=300), **around)))
+
+    send(20, 0, destination=elsewhere)
+    send(10, 3)
+    assert bench.depth(2, 1) == 0
+    assert bench.depth(3, 1) > 100
+    send(40, 3, destination=elsewhere)
+    deep = bench.depth(2, 6)
+    send(2 * deep // 20 + 20, 0)
+    assert bench.depth(2, 6) > deep

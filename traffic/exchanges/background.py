@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traffic beside a training job: a trace of bursts, stored, sent at its own times whatever becomes of it, and measured.
 
-A burst may name a path: it then looks like a second job's protected gradient packets, which every policy sends along
-that path. Bursts without one are ordinary UDP with a DSCP, and take the paths that the policy has for their class.
+A burst is a tensor of a second job's and belongs to a layer of it. One that names a path looks like that job's
+protected gradient packets, which every policy sends along that path. Bursts without one are ordinary UDP with a DSCP
+that tells the layer, and take the paths that the policy has for their class.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from traffic.wire import (
 
 BACKGROUND_JOB = 2
 BACKGROUND_PORT = 18300
-DSCP = 32
-"""CS4: by which a policy tells its class."""
+FIRST_DSCP, DSCP_LAYERS = 32, 16
+"""The first layer's, CS4; each other layer's is one below. By it a policy tells the class."""
 LOOK_SECONDS = 0.002
 """How often a sink looks: how exactly it knows when a burst was complete."""
 IDLE_SECONDS = 0.1
@@ -62,6 +63,8 @@ class Burst:
     """Bits of whole frames per second."""
     path: int = 0
     """The path it takes, counted from 1; 0: whichever the policy chooses."""
+    layer: int = 0
+    """Of the second job, whose first layer is 0."""
 
     @property
     def packets(self) -> int:
@@ -150,8 +153,8 @@ class Background:
         total = len(self._trace.bursts)
         sockets = {}
         for _, burst in bursts:
-            if (burst.target, burst.path) not in sockets:
-                sockets[burst.target, burst.path] = _dial(addresses[self._host], addresses[burst.target], burst.path)
+            if (way := _way(burst)) not in sockets:
+                sockets[way] = _dial(addresses[self._host], addresses[burst.target], burst.path, burst.layer)
         loop = 0
         while True:
             for number, burst in bursts:
@@ -163,7 +166,7 @@ class Background:
                     return
                 pace = native.Pace(burst.rate, 1e9, FRAME_OVERHEAD[4], due_ns=due * 1e9)
                 with suppress(OSError):  # as good as lost on the way
-                    native.send(sockets[burst.target, burst.path].fileno(), frames(burst, number), pace)
+                    native.send(sockets[_way(burst)].fileno(), frames(burst, number), pace)
                 self._sent.append((number, burst.packets, due))
             loop += 1
 
@@ -192,8 +195,14 @@ def frames(burst: Burst, number: int) -> Packets:
     header["version_type"] = version_type(GradientType.DATA)
     header["data_type"], header["flags"], header["importance"] = DataType.FLOAT32, GradientFlag.PROTECTED, 255
     header["job"], header["round"], header["path"] = BACKGROUND_JOB, number, burst.path
+    header["layer"] = burst.layer
     header["count"], header["sequence"] = IPV4_VALUES, np.arange(burst.packets)
     return Packets(matrix, np.full(burst.packets, matrix.shape[1], np.uint32))
+
+
+def _way(burst: Burst) -> tuple[str, int, int]:
+    """Return what tells the sockets of bursts apart."""
+    return burst.target, burst.path, burst.layer
 
 
 def _port(path: int) -> int:
@@ -208,9 +217,9 @@ def _listen(address: str, port: int) -> socket.socket:
     return opened
 
 
-def _dial(source: str, target: str, path: int) -> socket.socket:
+def _dial(source: str, target: str, path: int, layer: int) -> socket.socket:
     opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    opened.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, DSCP << 2)
+    opened.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, (FIRST_DSCP - min(layer, DSCP_LAYERS - 1)) << 2)
     opened.bind((source, 0))
     opened.connect((target, _port(path)))
     return opened

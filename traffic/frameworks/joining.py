@@ -19,6 +19,10 @@ JOB_VARIABLE = "GRADLANE_JOB"
 """Path of the job file."""
 RANK_VARIABLE = "RANK"
 """As torchrun sets it."""
+ROSTER_VARIABLE = "GRADLANE_ROSTER"
+"""ADDRESS:PORT of a training's roster (traffic/training/roster.py)."""
+ADDRESS_VARIABLE = "GRADLANE_ADDRESS"
+"""Of this worker, where its host has several."""
 
 JobLike = Job | str | os.PathLike[str] | None
 
@@ -43,6 +47,17 @@ def rank_of(rank: int | None) -> int:
     if not told.isdigit():
         raise UsageError(f"{RANK_VARIABLE} is {told!r}, which is no rank")
     return int(told)
+
+
+def roster_of(roster: str | None) -> tuple[str, int] | None:
+    """Return address and port of the roster given, or of $GRADLANE_ROSTER; None: no roster. Raises UsageError."""
+    told = roster or os.environ.get(ROSTER_VARIABLE)
+    if not told:
+        return None
+    address, _, port = told.rpartition(":")
+    if not address or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise UsageError(f"a roster is ADDRESS:PORT, not {told!r}")
+    return address, int(port)
 
 
 def check_size(job: Job, size: int) -> None:

@@ -4,32 +4,34 @@
 
 Parameter servers and one copy of the script for each worker, on addresses of the loopback interface, or in hosts of the
 running fabric. The script finds its job and rank in the environment (joining.py); torch's `env://` finds its own. When
-one process fails, the others have the job's patience to say what became of them, then all are ended.
+one process fails, the others have the job's patience to say what became of them, then all are ended. With `--roster`,
+for `gradlane.abs_sgd`, a roster stands in the server's place, and the others go on as long as one is left.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import json
 import math
 import os
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 
 from topologies import processes, state
 from topologies.errors import FailureError, GradlaneError, UsageError
-from traffic.collectives.job import Job
-from traffic.frameworks.joining import JOB_VARIABLE, RANK_VARIABLE
+from traffic.collectives.job import Job, Op
+from traffic.frameworks.joining import ADDRESS_VARIABLE, JOB_VARIABLE, RANK_VARIABLE, ROSTER_VARIABLE
 from traffic.hosts import site_of
+from traffic.training.roster import PORT, RosterSettings
 from traffic.transport import core
 from traffic.transport.tolerance import Tolerance
 
@@ -74,8 +76,17 @@ def places_of(wanted: str, network: str, first: int = 0) -> list[Place]:
 class Launch:
     """A job's processes; a context manager that ends them all when it is left."""
 
-    def __init__(self, job: Job, command: Sequence[str], workers: Sequence[Place], servers: Sequence[Place]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        command: Sequence[str],
+        workers: Sequence[Place],
+        servers: Sequence[Place],
+        *,
+        roster: bool = False,
+    ) -> None:
         self.job, self._command, self._places = job, list(command), (list(workers), list(servers))
+        self._roster = roster
         self._stack = ExitStack()
         self.folder: Path | None = None
         """Holds the job file until the launch is left."""
@@ -84,7 +95,8 @@ class Launch:
 
     def __enter__(self) -> Launch:
         core.load()  # here, once, before all processes build it at the same time
-        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="gradlane-job-")))
+        processes.clear_orphaned_scratch()
+        folder = Path(self._stack.enter_context(processes.scratch("job", os.environ)))
         file = folder / "job.json"
         self.job.save(file)
         self.folder = folder
@@ -93,6 +105,11 @@ class Launch:
             undo.push(self.__exit__)
             for index, place in enumerate(servers):
                 module = ["-m", "traffic.collectives.server", str(file), "--index", str(index)]
+                if self._roster:
+                    settings = RosterSettings(
+                        self.job.as_dict(), PORT, patience=self.job.patience, start_seconds=IMPORT_SECONDS
+                    )
+                    module = ["-m", "traffic.training.roster", json.dumps(asdict(settings))]
                 self.servers.append(self._start(place, module, {}, subprocess.DEVNULL))
             environment = {
                 JOB_VARIABLE: str(file),
@@ -102,6 +119,8 @@ class Launch:
             }
             for rank, place in enumerate(workers):
                 own = {**environment, RANK_VARIABLE: str(rank), "LOCAL_RANK": "0" if place.enter else str(rank)}
+                if self._roster:
+                    own |= {ROSTER_VARIABLE: f"{servers[0].address}:{PORT}", ADDRESS_VARIABLE: place.address}
                 self.workers.append(self._start(place, self._command, own, None))
             undo.pop_all()
         return self
@@ -133,7 +152,8 @@ class Launch:
         deadline = None if seconds is None else time.monotonic() + seconds
         failed = False
         while any(process.poll() is None for process in self.workers):
-            codes = [process.poll() for process in self.workers + self.servers]
+            needed = self.servers if self._roster else self.workers + self.servers
+            codes = [process.poll() for process in needed]
             if not failed and any(codes):
                 failed = True
                 patience = time.monotonic() + self.job.patience + GRACE_SECONDS
@@ -164,6 +184,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--collective", default="ps", help="ps, ring, halving_doubling, or the path of a schedule")
     parser.add_argument("--tolerance", type=float, default=0.0, help="share of a gradient that may be lost")
     parser.add_argument("--patience", type=float, default=5.0, help="seconds of silence after which one is lost")
+    parser.add_argument("--roster", action="store_true", help="go on without workers that are lost: gradlane.abs_sgd")
     parser.add_argument("--network", default="127.0.0", help="loopback addresses; two jobs at once need two")
     parser.add_argument("script", help="a Python script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own")
@@ -187,11 +208,17 @@ def main(arguments: list[str] | None = None) -> int:
             patience=options.patience,
             connect_timeout=IMPORT_SECONDS,
             line_rate=min(LOOPBACK_RATE, *(place.line_rate for place in (*workers, *servers))),
+            op=Op.SUM if options.roster else Op.MEAN,
         )
+        if options.roster and (len(servers) != 1 or options.collective != "ps"):
+            raise UsageError("a roster stands in the place of one parameter server")
         if not Path(options.script).is_file():
             raise UsageError(f"there is no script {options.script}")
-        with Launch(job, [options.script, *options.arguments], workers, servers) as launched:
-            return next((abs(code) for code in launched.wait() if code), 0)
+        command = [options.script, *options.arguments]
+        with Launch(job, command, workers, servers, roster=options.roster) as launched:
+            codes = launched.wait()
+            went_on = options.roster and 0 in codes
+            return 0 if went_on else next((abs(code) for code in codes if code), 0)
     except GradlaneError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

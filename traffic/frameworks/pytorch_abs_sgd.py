@@ -8,6 +8,9 @@ optimiser steps by the mean over all workers' samples (docs/abs_sgd.md).
 
 from __future__ import annotations
 
+import copy
+import io
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -19,8 +22,9 @@ import torch
 from topologies.errors import UsageError
 from traffic.collectives.communicator import Communicator
 from traffic.collectives.job import Op
-from traffic.frameworks.joining import JobLike, broadcast_arrays, join
+from traffic.frameworks.joining import ADDRESS_VARIABLE, JobLike, broadcast_arrays, join, roster_of
 from traffic.training.algorithms import AbsSGD
+from traffic.training.membership import Caller, Membership
 from traffic.training.real import Progress, RealTraining
 from traffic.training.rule import Rule, State
 from traffic.training.share import Floats, Share, Total
@@ -29,21 +33,45 @@ FIRST_TENSOR = 16
 """Of those that carry rank 0's start; the training's own are below."""
 
 
+class _Flat:
+    """A module as flat values: its parameters that want a gradient, then its floating-point buffers."""
+
+    def __init__(self, model: Any) -> None:
+        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+        if not self.parameters:
+            raise UsageError("the model has no parameter that wants a gradient")
+        self.learnt = sum(parameter.numel() for parameter in self.parameters)
+        self.size = self.learnt + sum(buffer.numel() for buffer in self.buffers)
+
+    def read(self) -> Floats:
+        """Return a copy of the values."""
+        with torch.no_grad():
+            parts = [tensor.reshape(-1).to(torch.float32) for tensor in (*self.parameters, *self.buffers)]
+            flat: Floats = torch.cat(parts).cpu().numpy().copy()
+        return flat
+
+    def write(self, values: Floats) -> None:
+        """Give the module these values."""
+        place = 0
+        with torch.no_grad():
+            for tensor in (*self.parameters, *self.buffers):
+                part = torch.from_numpy(values[place : place + tensor.numel()])
+                tensor.copy_(part.reshape(tensor.shape))
+                place += tensor.numel()
+
+
 class _Loader:
-    """A module as a function of flat values: its parameters, then its floating-point buffers.
+    """Where gradients come from: a copy of the model, so that computing goes on while the optimiser steps the model.
 
     Buffers (a batch norm's running statistics) ride along: each micro-batch adds what they are after it, times its
     samples, so that the replicas' become the mean over all samples.
     """
 
     def __init__(self, model: Any, loader: Iterable[Any], loss: Callable[[Any, Any], Any]) -> None:
-        self._model, self._loader, self._loss = model, loader, loss
-        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self.buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
-        if not self.parameters:
-            raise UsageError("the model has no parameter that wants a gradient")
-        self.learnt = sum(parameter.numel() for parameter in self.parameters)
-        self.values = self.learnt + sum(buffer.numel() for buffer in self.buffers)
+        self._model, self._loader, self._loss = copy.deepcopy(model), loader, loss
+        self._flat = _Flat(self._model)
+        self.values = self._flat.size
         self.taken = 0
         """Samples that this worker's loader has given."""
         self.epochs = 0
@@ -53,22 +81,7 @@ class _Loader:
 
     def initial(self) -> Floats:
         """Return the values that the model has now."""
-        with torch.no_grad():
-            parts = [tensor.reshape(-1).to(torch.float32) for tensor in (*self.parameters, *self.buffers)]
-            flat: Floats = torch.cat(parts).cpu().numpy().copy()
-        return flat
-
-    def load(self, values: Floats) -> None:
-        """Give the model these values."""
-        if values is self._loaded:
-            return
-        place = 0
-        with torch.no_grad():
-            for tensor in (*self.parameters, *self.buffers):
-                part = torch.from_numpy(values[place : place + tensor.numel()])
-                tensor.copy_(part.reshape(tensor.shape))
-                place += tensor.numel()
-        self._loaded = values
+        return self._flat.read()
 
     def _next(self) -> Any:
         for _ in range(2):
@@ -80,51 +93,96 @@ class _Loader:
 
     def share(self, weights: Floats, samples: int) -> Share:
         """Compute the gradients of the loader's next batch, whatever its size."""
-        self.load(weights)
+        flat = self._flat
+        if weights is not self._loaded:
+            flat.write(weights)
+        self._loaded = None if flat.buffers else weights  # the forward pass changes buffers
         inputs, labels = self._next()
         samples = len(labels)
         self.taken += samples
         loss = self._loss(self._model(inputs), labels)
-        gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
+        gradients = torch.autograd.grad(loss, flat.parameters, allow_unused=True)
         parts = [
             torch.zeros(parameter.numel()) if gradient is None else gradient.reshape(-1).to(torch.float32)
-            for parameter, gradient in zip(self.parameters, gradients, strict=True)
+            for parameter, gradient in zip(flat.parameters, gradients, strict=True)
         ]
-        parts += [buffer.reshape(-1).to(torch.float32) for buffer in self.buffers]
+        parts += [buffer.reshape(-1).to(torch.float32) for buffer in flat.buffers]
         with torch.no_grad():
             found: Floats = (torch.cat([part.cpu() for part in parts]) * samples).numpy()
-        if self.buffers:  # which the forward pass has changed
-            self._loaded = None
         return Share.of(found, samples)
+
+    def count_batches(self, model: Any) -> None:
+        """Give a model the buffers that are no floating-point values, such as how many batches a norm has seen."""
+        for buffer, mine in zip(model.buffers(), self._model.buffers(), strict=True):
+            if not buffer.is_floating_point():
+                buffer.copy_(mine)
 
 
 @dataclass(frozen=True)
 class _Optimised(Rule):
     """The update rule that a torch optimiser is. Its state is the optimiser's, so a step is taken once."""
 
-    loader: _Loader = field(kw_only=True)
+    flat: _Flat = field(kw_only=True)
+    """Of the model that the optimiser steps."""
     optimizer: Any = field(kw_only=True)
 
-    def step(self, state: State, total: Total) -> State:
-        """Step the optimiser by the mean gradient. Values of which nothing arrived stay as they are."""
-        counted = replace(state, updates=state.updates + 1, samples=state.samples + total.samples)
-        if total.samples == 0:
-            return counted
-        loader = self.loader
-        loader.load(state.weights)
+    def _step(self, weights: Floats, total: Total) -> Floats:
+        """Step the optimiser from these values by the mean gradient. What nothing arrived for stays as it is."""
+        flat = self.flat
+        flat.write(weights)
         mean, there = total.mean()
         place = 0
-        for parameter in loader.parameters:
+        for parameter in flat.parameters:
             part = torch.from_numpy(mean[place : place + parameter.numel()])
             parameter.grad = part.reshape(parameter.shape).to(parameter.device, parameter.dtype)
             place += parameter.numel()
         self.optimizer.step()
-        values = loader.initial()
+        values = flat.read()
         values[place:] = mean[place:]
-        if there is not None:
-            values = np.where(there, values, state.weights)
-        loader.load(values)
+        return values if there is None else np.where(there, values, weights)
+
+    def step(self, state: State, total: Total) -> State:
+        """Step the optimiser, for good."""
+        counted = replace(state, updates=state.updates + 1, samples=state.samples + total.samples)
+        if total.samples == 0:
+            return counted
+        values = self._step(state.weights, total)
+        self.flat.write(values)
         return replace(counted, weights=values)
+
+    def ahead(self, state: State, share: Share, trust: float) -> Floats:
+        """Return the weights `trust` of the way to where a step by this share alone would lead, and take it back."""
+        if share.samples == 0:
+            return state.weights
+        before, optimizer = self._remembered(), self.optimizer
+        there = self._step(state.weights, Total(share))
+        there[self.flat.learnt :] = state.weights[self.flat.learnt :]
+        optimizer.state.clear()
+        optimizer.state.update(before[0])
+        for group, kept in zip(optimizer.param_groups, before[1], strict=True):
+            group.update(kept)
+        return there if trust == 1 else state.weights + np.float32(trust) * (there - state.weights)
+
+    def _remembered(self) -> tuple[dict[Any, Any], list[dict[str, Any]]]:
+        """Return copies of what the optimiser remembers of every parameter, and of its groups' settings."""
+        state = {parameter: copy.deepcopy(kept) for parameter, kept in self.optimizer.state.items()}
+        groups = [{name: value for name, value in group.items() if name != "params"} for group in self._groups]
+        return state, copy.deepcopy(groups)
+
+    @property
+    def _groups(self) -> list[dict[str, Any]]:
+        groups: list[dict[str, Any]] = self.optimizer.param_groups
+        return groups
+
+    def kept(self) -> bytes:
+        """Return the optimiser's state, for a worker that comes late."""
+        written = io.BytesIO()
+        torch.save(self.optimizer.state_dict(), written)
+        return written.getvalue()
+
+    def keep(self, kept: bytes) -> None:
+        """Take over the optimiser's state of another worker."""
+        self.optimizer.load_state_dict(torch.load(io.BytesIO(kept), weights_only=True))
 
 
 @dataclass(frozen=True)
@@ -150,6 +208,7 @@ class Trained:
     """Of all workers, in the updates."""
     rank: int
     size: int
+    """Of the workers that came to the end."""
 
 
 def abs_sgd(
@@ -160,33 +219,60 @@ def abs_sgd(
     updates: int,
     job: JobLike = None,
     rank: int | None = None,
+    roster: str | None = None,
+    address: str | None = None,
     loss: Callable[[Any, Any], Any] = torch.nn.functional.cross_entropy,
     batch: int = 0,
+    compensation: float = 0.0,
     grace: float = float("inf"),
     seconds_per_sample: float = 0.0,
 ) -> Trained:
     """Train a model with the other workers of a job, for so many updates; all end with the same values.
 
     `loader` yields this worker's micro-batches (inputs, labels), and is read again and again; `loss(outputs, labels)`
-    is a mean over them. With `batch` a sum waits until there are so many samples for each worker; with `grace` a worker
-    that stalls is not waited for (traffic/training/algorithms/abs_sgd.py). Starts from rank 0's values. The job's
-    operation is a sum or a mean. Raises UsageError, and CollectiveError if a worker is lost.
+    is a mean over them. `batch`, `compensation` and `grace` are those of traffic/training/algorithms/abs_sgd.py: a sum
+    waits until there are so many samples for each worker; gradients are taken where the optimiser would lead by this
+    worker's own share in flight, so much of the way; a worker that stalls is not waited for. Starts from rank 0's
+    values. The job's operation is a sum or a mean. Raises UsageError, and CollectiveError if a worker is lost.
+
+    With `roster`, "ADDRESS:PORT" of a `python -m traffic.training.roster` (or of $GRADLANE_ROSTER), training goes on
+    without workers that are lost and with those that come late, who take over weights and the optimiser's state. The
+    roster has the job then, and `address` (or $GRADLANE_ADDRESS) is this worker's where its host has several. Raises
+    FailureError where the roster says that training is to end, or dies.
     """
     source = _Loader(model, loader, loss)
+    rule = _Optimised(0.0, flat=_Flat(model), optimizer=optimizer)
+    algorithm = AbsSGD(micro=1, batch=batch, compensation=compensation, grace=grace)
+
+    def after(training: RealTraining, total: Total) -> None:
+        training.wants_end = training.worker.state.updates >= updates - 1  # with the next sum, the same one at all
+
+    with RealTraining(
+        source, algorithm, rule, seconds_per_sample=seconds_per_sample, on_update=after
+    ) as training:  # fmt: skip
+        training.wants_end = updates <= 1
+        if (place := roster_of(roster)) is not None:
+            own: str = address or os.environ.get(ADDRESS_VARIABLE) or ""
+            server, port = place
+            with Membership(Caller("", own, server, port, "gradlane", source.values)) as membership:
+                membership.train(training)
+                membership.done({"rank": training.worker.rank, "updates": training.worker.state.updates})
+        else:
+            _train(training, source, job, rank)
+        state = training.worker.state
+        rule.flat.write(state.weights)
+        source.count_batches(model)
+        worker = training.worker
+        return Trained(training.progress, state.updates, round(state.samples), worker.rank, worker.size)
+
+
+def _train(training: RealTraining, source: _Loader, job: JobLike, rank: int | None) -> None:
+    """Train with the workers of a job, all of whom are needed."""
     with join(job, rank) as communicator:
         if communicator.job.op is Op.WEIGHTED_MEAN:
             raise UsageError("ABS-SGD counts samples packet by packet: its job's operation is sum or mean")
         first = broadcast_arrays(communicator, [source.initial()], FIRST_TENSOR)[0].astype(np.float32)
-        source.load(first)
-        reducer = _Sums(communicator, communicator.size if communicator.job.op is Op.MEAN else 1)
-        rule = _Optimised(0.0, loader=source, optimizer=optimizer)
-        algorithm = AbsSGD(micro=1, batch=batch, grace=grace)
-        with RealTraining(
-            source, algorithm, rule, communicator.rank, communicator.size, reducer,
-            seconds_per_sample=seconds_per_sample, state=State(first),
-        ) as training:  # fmt: skip
-            progress = training.run(updates)
-            state = training.worker.state
-        source.load(state.weights)
+        sums = _Sums(communicator, communicator.size if communicator.job.op is Op.MEAN else 1)
+        training.regroup(sums, communicator.rank, communicator.size, State(first))
+        training.run()
         communicator.barrier()
-        return Trained(progress, state.updates, round(state.samples), communicator.rank, communicator.size)

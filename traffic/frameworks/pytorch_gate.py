@@ -8,7 +8,6 @@ for one parameter; a forward pre-hook of every module waits for the module's own
 
 from __future__ import annotations
 
-import copy
 import time
 import types
 from collections.abc import Mapping
@@ -61,7 +60,7 @@ class GatedModule:
         """Tensors that are used without a call of the module that holds them: the whole model waits for them."""
         self._layer_began = self._backward_began = 0.0
         self._computed: set[int] = set()
-        self._single = copy.copy(optimizer)
+        self._single = _twin(optimizer)
         """Steps one parameter at a time, on the user's optimiser's own state."""
         self.gate = Gate(reducer, self._layers, self._update, gated=gated)
         self.communicator: Communicator | None = None
@@ -210,6 +209,13 @@ def _groups_of(optimizer: Any, named: Mapping[str, Any]) -> list[int]:
         if id(parameter) not in groups:
             raise UsageError(f"the optimizer does not know {name}: it is of another model, or {name} needs no gradient")
     return [groups[id(parameter)] for parameter in named.values()]
+
+
+def _twin(optimizer: Any) -> Any:
+    """Return an optimiser of the same rule and attributes; `copy.copy` would keep only what torch itself knows."""
+    twin = object.__new__(type(optimizer))
+    vars(twin).update({name: value for name, value in vars(optimizer).items() if name != "step"})  # not a wrapped step
+    return twin
 
 
 def _no_step(optimizer: Any, closure: Any = None) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,8 +22,10 @@ from traffic.collectives.job import Job
 from traffic.exchanges.tcp import TcpSettings
 from traffic.training.real import RealTraining, Reducer
 from traffic.training.rule import State
-from traffic.training.tcp_sums import NEWEST, TcpSums
+from traffic.training.tcp_sums import BARRIER, NEWEST, TcpSums
 
+KEPT = BARRIER + 1
+"""Tensors that carry what a rule keeps: its length, then its bytes, two in a value. Both are exact."""
 HIGH = float(1 << 20)
 """Counts of samples travel as a multiple of this and a rest, both exact in float32."""
 
@@ -34,6 +36,7 @@ class Caller:
 
     name: str
     address: str
+    """Of the worker; empty: the one from which its host reaches the roster."""
     server: str
     port: int
     transport: str
@@ -48,6 +51,17 @@ class Seat:
     job: Job
     rank: int
     generation: int
+
+
+@runtime_checkable
+class Keeper(Protocol):
+    """A rule that remembers more than a State holds."""
+
+    def kept(self) -> bytes:
+        """Return what it remembers."""
+
+    def keep(self, kept: bytes) -> None:
+        """Go on from what another worker's rule remembers."""
 
 
 class Sums(Reducer, Protocol):
@@ -93,7 +107,8 @@ class Membership:
             raise FailureError(f"the roster at {caller.server} does not answer: {error.strerror or error}") from None
         self._connection.settimeout(None)
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._say(join={"name": caller.name, "address": caller.address})
+        address = caller.address or self._connection.getsockname()[0]
+        self._say(join={"name": caller.name or address, "address": address})
         self._thread = threading.Thread(target=self._listen, name="roster", daemon=True)
         self._thread.start()
 
@@ -166,8 +181,10 @@ class Membership:
             seat = self._seat()
             try:
                 with self._open(seat) as sums:
-                    state = newest(sums, seat.rank, len(seat.job.workers), training.worker.state)
-                    training.regroup(sums, seat.rank, len(seat.job.workers), state)
+                    worker, size = training.worker, len(seat.job.workers)
+                    state, ending = newest(sums, seat.rank, size, worker.state, worker.rule, training.wants_end)
+                    training.regroup(sums, seat.rank, size, state)
+                    training.wants_end = training.wants_end or ending
                     connected(sums)
                     training.run()
                     sums.barrier()
@@ -189,24 +206,46 @@ class Membership:
         return Communicator(job, seat.rank, opening=partial(self._attend, seat))
 
 
-def newest(sums: Reducer, rank: int, size: int, state: State) -> State:
-    """Return the state of whoever has applied the most sums, the same on every rank. Raises CollectiveError.
+def newest(
+    sums: Reducer, rank: int, size: int, state: State, rule: object = None, ending: bool = False
+) -> tuple[State, bool]:
+    """Return the state of whoever has applied the most sums, the same on every rank, and whether it was to end.
 
-    Replicas of as many sums are equal, and travel only if somebody has applied fewer, or nobody any.
+    Replicas of as many sums are equal, and travel only if somebody has applied fewer, or nobody any; with them goes
+    what the rule keeps. Raises CollectiveError.
     """
     told = np.zeros(size + 1, np.float32)
     told[rank] = state.updates + 1
     updates = sums.all_reduce(told, tensor=NEWEST - 1, round=0).result().values[:size]
     if updates.min() == updates.max() > 1:
-        return state
-    values = state.weights.size
+        return state, ending
+    values, mine = state.weights.size, rank == int(np.argmax(updates))
     packed = np.zeros(2 * values + 3, np.float32)
-    if rank == int(np.argmax(updates)):
+    if mine:
         packed[:values] = state.weights
         if state.velocity is not None:
-            packed[values:-3], packed[-3] = state.velocity, 1
+            packed[values:-3] = state.velocity
+        packed[-3] = (state.velocity is not None) + 2 * ending
         packed[-2:] = divmod(state.samples, HIGH)
     packed = sums.all_reduce(packed, tensor=NEWEST, round=0).result().values
-    velocity = packed[values:-3].copy() if packed[-3] else None
+    if isinstance(rule, Keeper):
+        _pass_on(sums, rule, mine=mine)
+    flags = int(packed[-3])
+    velocity = packed[values:-3].copy() if flags & 1 else None
     samples = float(packed[-2]) * HIGH + float(packed[-1])
-    return State(packed[:values].copy(), velocity, round(float(updates.max())) - 1, samples)
+    return State(packed[:values].copy(), velocity, round(float(updates.max())) - 1, samples), flags >= 2
+
+
+def _pass_on(sums: Reducer, rule: Keeper, *, mine: bool) -> None:
+    """Give every rank's rule what one of them keeps."""
+    kept = rule.kept() if mine else b""
+    told = np.array(divmod(len(kept), HIGH), np.float32)
+    high, low = sums.all_reduce(told, tensor=KEPT, round=0).result().values
+    length = int(high * HIGH + low)
+    content = np.zeros(length // 2 + 1, np.float32)
+    if mine:
+        padded = kept + bytes(2 * content.size - length)
+        content[:] = np.frombuffer(padded, np.uint16)
+    content = sums.all_reduce(content, tensor=KEPT + 1, round=0).result().values
+    if not mine:
+        rule.keep(content.astype(np.uint16).tobytes()[:length])

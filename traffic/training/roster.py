@@ -22,12 +22,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from topologies.errors import FailureError, GradlaneError
-from traffic.collectives.job import Job
+from topologies.errors import FailureError, GradlaneError, UsageError
+from traffic.collectives.job import Job, Op
 from traffic.collectives.server import Server
 from traffic.exchanges.tcp import TcpSettings
 from traffic.training.tcp_sums import TcpSumServer
 
+PORT = 18600
+"""Where a roster is called, unless told otherwise."""
 LOOK_SECONDS = 0.02
 MOST_JOBS = 1 << 16
 
@@ -39,8 +41,8 @@ class RosterSettings:
     job: dict[str, Any]
     """The first job, as Job.as_dict: its workers' addresses say how many are waited for at the start."""
     port: int
-    values: int
-    """Of the model."""
+    values: int = 0
+    """Of the model; for sums over TCP, which must know."""
     transport: str = "gradlane"
     """How sums travel: "gradlane" (bounded loss) or "tcp"."""
     stop_on_death: bool = False
@@ -85,6 +87,8 @@ class Roster:
 
     def run(self) -> None:
         """Serve until all workers have done. Raises FailureError if the training cannot go on."""
+        if self.first.op is not Op.SUM:
+            raise UsageError(f"workers count samples: a roster's job has the operation sum, not {self.first.op.value}")
         listener = socket.create_server((self.first.servers[0], self.settings.port), backlog=64)
         self.selector.register(listener, selectors.EVENT_READ)
         began = time.monotonic()

@@ -530,14 +530,17 @@ class Endpoint:
             timed.tick(now)
 
     def turns(self) -> list[Sending]:
-        """Return what may be sent: of every peer the message of the highest priority, the eldest among equals."""
+        """Return what may be sent: of every peer the message of the highest priority.
+
+        Among equals that of the first layer, of one layer the eldest.
+        """
         chosen = []
         for peer in self.peers.values():
             if not peer.waiting:
                 continue
             ready = [message for message in peer.waiting.values() if not message.paused]
             if ready:
-                chosen.append(max(ready, key=lambda message: (message.priority, -message.begun)))
+                chosen.append(max(ready, key=lambda message: (message.priority, -message.ids.layer, -message.begun)))
         return chosen
 
 

@@ -181,9 +181,13 @@ def tuned(runs: Runs, tuner: Tuner, who: Contestant, sync: float) -> tuple[Way, 
     unit = SAMPLES / workers * SECONDS_PER_SAMPLE
     setting = Setting("mlp", workers, CLUSTER, 2 ** (round(2 * log2(sync / unit)) / 2))
     if who.family == "synchronous":
-        found, _ = settle(runs, setting, tuner.batch(setting, Method("synchronous"), 32))
+        settled = settle(runs, setting, tuner.batch(setting, Method("synchronous"), 32))
+        assert settled is not None
+        found, _ = settled
         return who.way(found.method.batch, found.step), setting.ratio
-    found, _ = settle(runs, setting, fixed(tuner, setting, who.family)[0])
+    settled = settle(runs, setting, fixed(tuner, setting, who.family)[0])
+    assert settled is not None
+    found, _ = settled
     return who.way(found.method.micro, found.step, found.method.compensation), setting.ratio
 
 

@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 
+from tests.benchmarks.abs_sgd.compiled import CompiledClassification
 from traffic.convolution import ResidualCNN, pool
 from traffic.model import MLP, WORKLOADS, Floats, Labels
 from traffic.training.algorithms import (
@@ -52,7 +53,7 @@ def problem(model: str, seed: int) -> Classification:
     """Return MNIST-5k, pooled to 14x14 pixels and standardised, with a model; the seed decides weights and split."""
     images, labels = _images()
     order = np.random.default_rng((7, seed)).permutation(len(labels))
-    return Classification(MODELS[model](seed), images[order], labels[order], HELD_OUT)
+    return CompiledClassification(model, MODELS[model](seed), images[order], labels[order], HELD_OUT)
 
 
 @dataclass(frozen=True)
@@ -104,20 +105,28 @@ class Method:
                 return AbsSGD(micro=self.micro)
             case "abs_sgd_fitted" | "abs_sgd_compensated":
                 return AbsSGD(micro=self.micro, batch=self.batch, compensation=self.compensation, fitted=True)
+            case "abs_sgd_local":
+                return AbsSGD(micro=self.micro, compensation=self.compensation, local=True, fitted=True)
         raise ValueError(self.family)
 
-    def rule(self, step: float) -> Rule:
-        """Return the update rule at a step size, which is that of SAMPLES where it scales with the batch."""
+    def rule(self, step: float, workers: int) -> Rule:
+        """Return the update rule at a step size, which is that of SAMPLES where it scales with the batch.
+
+        Of workers that step by themselves it is the step of a micro-batch, and the common step the mean of their paths.
+        """
+        if self.family == "abs_sgd_local":
+            return Rule(step, scaling=Scaling.LINEAR, reference=workers * self.micro)
         return Rule(step, scaling=self.scaling, reference=SAMPLES)
 
     @property
     def alone(self) -> bool:
         """Whether what a worker computes depends on its own part of the batch, not only on the whole."""
-        return self.family in ("local_delayed", "abs_sgd_compensated")
+        return self.family in ("local_delayed", "abs_sgd_compensated", "abs_sgd_local")
 
 
-BASELINES = ("synchronous", "lb_bsp", "delayed", "delayed_balanced")
-"""What ABS-SGD is compared with, all of which average gradients."""
-LOCAL = "local_delayed"
-"""Averages weights, and is compared apart."""
-OURS = ("abs_sgd", "abs_sgd_fitted", "abs_sgd_compensated")
+FROZEN_BASELINES = ("synchronous", "lb_bsp", "delayed", "delayed_balanced")
+"""Baselines whose workers compute a phase's gradients at the same weights."""
+BASELINES = (*FROZEN_BASELINES, "local_delayed")
+"""What ABS-SGD is compared with."""
+FROZEN_OURS = ("abs_sgd", "abs_sgd_fitted", "abs_sgd_compensated")
+OURS = (*FROZEN_OURS, "abs_sgd_local")

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.abs_sgd.methods import TARGETS
+from tests.benchmarks.abs_sgd.methods import BASELINES, TARGETS
 from tests.benchmarks.abs_sgd.study import ALL, FIXED, HEADLINE, Row, Speedup
 from traffic.report import GRID, INK, QUIET, SURFACE
 from traffic.training.cluster import CLUSTERS
@@ -15,8 +15,8 @@ from traffic.training.cluster import CLUSTERS
 COLORS = {
     "synchronous": "#8a8984", "lb_bsp": "#52514e", "delayed": "#e8a33d", "delayed_balanced": "#b3541e",
     "local_delayed": "#9b6bc9", "abs_sgd": "#2a78d6", "abs_sgd_fitted": "#1c9aa0", "abs_sgd_compensated": "#0b3d91",
+    "abs_sgd_local": "#c2185b",
 }  # fmt: skip
-DASHED = ("synchronous", "lb_bsp", "delayed", "delayed_balanced", "local_delayed")
 
 
 def draw(rows: list[Row], speedups: list[Speedup], path: Path) -> None:
@@ -40,7 +40,7 @@ def draw(rows: list[Row], speedups: list[Speedup], path: Path) -> None:
         for axes, cluster in zip(grid[2], CLUSTERS, strict=True):
             _ratios(axes, [s for s in speedups if s.setting.cluster == cluster], cluster)
         handles, labels = grid[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=8)
+        figure.legend(handles, labels, loc="outside upper center", ncols=9)
         figure.savefig(path, dpi=120)
         pyplot.close(figure)
 
@@ -55,7 +55,7 @@ def _shown(row: Row, comparison: str, cluster: str) -> bool:
 def _curves(axes: Any, rows: list[Row], cluster: str, comparison: str) -> None:
     for row in rows:
         times, accuracy = row.curve
-        line = "--" if row.family in DASHED else "-"
+        line = "--" if row.family in BASELINES else "-"
         axes.plot(times, accuracy, line, color=COLORS[row.family], label=row.family, linewidth=1.3)
     axes.axhline(TARGETS["mlp"], color=GRID, linewidth=1)
     reached = [row.mean for row in rows if row.mean < float("inf")]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.abs_sgd import methods
+from tests.benchmarks.abs_sgd import compiled, methods
 from tests.benchmarks.abs_sgd.methods import OVERHEAD, TARGETS, Method, Setting, problem
 from traffic import convolution, model
 from traffic.training import (
@@ -40,12 +40,12 @@ from traffic.training.problem import Timing
 from traffic.training.rule import Rule
 from traffic.training.virtual import VirtualTraining
 
-CAP = 80_000
-"""Samples after which a run is given up: 20 epochs."""
+CAP = 50_000
+"""Samples after which a run is given up: 12 epochs and a half."""
 EVERY = 768
 """Samples, at least, between evaluations."""
 HOPELESS, HOPELESS_AFTER = 0.3, 12_000
-SOURCES = (methods, convolution, model, algorithms, abs_sgd, delayed, local, synchronous, cluster, effects,
+SOURCES = (methods, compiled, convolution, model, algorithms, abs_sgd, delayed, local, synchronous, cluster, effects,
            fitting, lossy, problems, rule, share, virtual)  # fmt: skip
 
 
@@ -54,6 +54,7 @@ def fingerprint() -> str:
     code = hashlib.sha256()
     for module in SOURCES:
         code.update(Path(str(module.__file__)).read_bytes())
+    code.update((compiled.HERE / "gradients.c").read_bytes())
     return code.hexdigest()[:12]
 
 
@@ -101,12 +102,24 @@ class Runs:
 
     def __init__(self, path: Path) -> None:
         """Read what is there; results of other code are not used."""
-        self._path = path
+        self.path, self._read = path, 0
         self._code = fingerprint()
         self._times: dict[tuple[Setting, Method], Times] = {}
         self._curves: dict[str, tuple[Curve, int]] = {}
-        if path.exists():
-            for line in path.read_text().splitlines():
+        self.made = 0
+        """Runs that were not in the file."""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read what other processes have written since."""
+        if not self.path.exists():
+            return
+        with self.path.open() as file:
+            file.seek(self._read)
+            for line in file:
+                if not line.endswith("\n"):  # still being written
+                    break
+                self._read += len(line.encode())
                 row = json.loads(line)
                 if row["code"] == self._code:
                     self._curves[row["key"]] = Curve(row["updates"], row["accuracy"]), row["limit"]
@@ -145,8 +158,9 @@ class Runs:
             return known[0]
         curve = self._learn(setting, method, step, seed, limit)
         self._curves[key] = curve, limit
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a") as file:
+        self.made += 1
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a") as file:
             row = {"code": self._code, "key": key, "limit": limit, **asdict(curve)}
             file.write(json.dumps(row) + "\n")
         return curve
@@ -172,7 +186,7 @@ class Runs:
 
     def _learn(self, setting: Setting, method: Method, step: float, seed: int, limit: int) -> Curve:
         what = problem(setting.model, seed)
-        training = self._training(setting, method, what, method.rule(step), seed)
+        training = self._training(setting, method, what, method.rule(step, setting.workers), seed)
         target = TARGETS[setting.model]
         updates: list[int] = []
         accuracy: list[float] = []

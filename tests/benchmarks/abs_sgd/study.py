@@ -6,18 +6,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from math import inf, sqrt
+from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from tests.benchmarks.abs_sgd.methods import BASELINES, LOCAL, OURS, SAMPLES, Setting
+from tests.benchmarks.abs_sgd.methods import BASELINES, FROZEN_BASELINES, FROZEN_OURS, OURS, SAMPLES, Method, Setting
 from tests.benchmarks.abs_sgd.runs import CAP, Runs
 from tests.benchmarks.abs_sgd.tuning import STEPS, Tuned, Tuner, fixed, free
 from traffic.training.cluster import CLUSTERS
 
 SEEDS = (0, 1, 2, 3, 4)
+SURE_AFTER, SURELY = 3, 1.1
+"""Seeds after which something so many times slower than the best is run no further."""
 FIXED, ALL = "fixed_batch", "all_tuned"
 COMPARISONS: dict[str, Callable[[Tuner, Setting, str], list[Tuned]]] = {FIXED: fixed, ALL: free}
 HEADLINE = 1.0
@@ -104,13 +109,34 @@ def _score(seconds: tuple[float, ...]) -> tuple[int, float]:
     return len(seconds) - len(reached), float(np.mean(reached)) if reached else inf
 
 
-def settle(runs: Runs, setting: Setting, tuned: Tuned) -> tuple[Tuned, tuple[float, ...]]:
-    """Lower a step that few seeds have tuned while that is better with all; returns their seconds to the target too."""
+def _seconds(
+    runs: Runs, setting: Setting, method: Method, step: float, best: tuple[float, ...] | None = None
+) -> tuple[float, ...] | None:
+    """Return the seconds to the target with every seed; None if the first seeds show no less than `best`."""
+    seconds: tuple[float, ...] = ()
+    for seed in SEEDS:
+        seconds += (runs.tta(setting, method, step, seed),)
+        if best is not None and len(seconds) >= SURE_AFTER:
+            missed, mean = _score(best[: len(seconds)])
+            if _score(seconds) > (missed, SURELY * mean):
+                return None
+    return seconds
+
+
+def settle(
+    runs: Runs, setting: Setting, tuned: Tuned, best: tuple[float, ...] | None = None
+) -> tuple[Tuned, tuple[float, ...]] | None:
+    """Lower a step that few seeds have tuned while that is better with all; returns their seconds to the target too.
+
+    None if they are surely not less than the best, those of something else.
+    """
     method, step = tuned.method, tuned.step
-    seconds = tuple(runs.tta(setting, method, step, seed) for seed in SEEDS)
+    seconds = _seconds(runs, setting, method, step, best)
+    if seconds is None:
+        return None
     while step > STEPS[0]:
-        lower = tuple(runs.tta(setting, method, step / sqrt(2), seed) for seed in SEEDS)
-        if _score(lower) >= _score(seconds):
+        lower = _seconds(runs, setting, method, step / sqrt(2), seconds)
+        if lower is None or _score(lower) >= _score(seconds):
             break
         step, seconds = step / sqrt(2), lower
     return replace(tuned, step=step), seconds
@@ -121,8 +147,14 @@ def measure(runs: Runs, tuner: Tuner, setting: Setting, comparison: str, family:
 
     Few seeds have tuned the step: with all of them the next smaller one is tried too, and so on while that is better.
     """
-    settled = [settle(runs, setting, tuned) for tuned in COMPARISONS[comparison](tuner, setting, family)]
-    tuned, seconds = min(settled, key=lambda pair: _score(pair[1]))
+    first, *others = COMPARISONS[comparison](tuner, setting, family)
+    found = settle(runs, setting, first)
+    assert found is not None
+    for other in others:
+        settled = settle(runs, setting, other, found[1])
+        if settled is not None and _score(settled[1]) < _score(found[1]):
+            found = settled
+    tuned, seconds = found
     method, step = tuned.method, tuned.step
     times = runs.times(setting, method)
     phases = slice(1, None) if times.samples[0] == 0 else slice(None)
@@ -141,19 +173,22 @@ class Speedup:
     comparison: str
     ours: Row
     baseline: Row
+    frozen_ours: Row
+    """The best without own steps."""
+    frozen_baseline: Row
+    """The best but for local SGD."""
     plain: Row
     """ABS-SGD as published: back to back, not compensated."""
-    local: Row
 
     @property
     def value(self) -> float:
-        """Best of ours over best of the baselines that average gradients."""
+        """Best of ours over best of the baselines, all against all."""
         return self.baseline.mean / self.ours.mean
 
     @property
-    def with_local(self) -> float:
-        """The same with local SGD, which averages weights, among the baselines."""
-        return min(self.baseline.mean, self.local.mean) / self.ours.mean
+    def frozen(self) -> float:
+        """The same among those who compute a phase's gradients at the same weights."""
+        return self.frozen_baseline.mean / self.frozen_ours.mean
 
     def as_dict(self) -> dict[str, Any]:
         """Return it with what it is made of."""
@@ -161,48 +196,71 @@ class Speedup:
             "speedup": _finite(self.value),
             "ours": self.ours.family,
             "best_baseline": self.baseline.family,
-            "back_to_back": _finite(self.baseline.mean / self.plain.mean),
-            "with_local": _finite(self.with_local),
-            "against_local_delayed": _finite(self.local.mean / self.ours.mean),
+            "speedup_frozen": _finite(self.frozen),
+            "ours_frozen": self.frozen_ours.family,
+            "best_baseline_frozen": self.frozen_baseline.family,
+            "back_to_back": _finite(self.frozen_baseline.mean / self.plain.mean),
         }
 
 
 def speedup(rows: list[Row]) -> Speedup:
     """Compare the rows of one setting and comparison."""
     by_family = {row.family: row for row in rows}
+
+    def best(families: tuple[str, ...]) -> Row:
+        return min((by_family[family] for family in families), key=lambda row: row.mean)
+
     return Speedup(
-        rows[0].setting,
-        rows[0].comparison,
-        min((by_family[family] for family in OURS), key=lambda row: row.mean),
-        min((by_family[family] for family in BASELINES), key=lambda row: row.mean),
+        rows[0].setting, rows[0].comparison, best(OURS), best(BASELINES), best(FROZEN_OURS), best(FROZEN_BASELINES),
         by_family["abs_sgd"],
-        by_family[LOCAL],
-    )
+    )  # fmt: skip
 
 
-FAMILIES = (*BASELINES, LOCAL, *OURS)
+FAMILIES = (*BASELINES, *OURS)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A setting, in both comparisons."""
+
+    rows: list[Row]
+    made: int
+    """Runs that it took."""
+    seconds: float
+    """Of a processor."""
+
+
+@cache
+def _runs(path: Path) -> Runs:
+    return Runs(path)
+
+
+def measure_setting(path: Path, setting: Setting) -> Measured:
+    """Measure every algorithm in a setting, with the runs that are kept in a file."""
+    runs, began = _runs(path), process_time()
+    runs.refresh()
+    made = runs.made
+    tuner = Tuner(runs, fine=setting.model == "mlp")
+    rows = [measure(runs, tuner, setting, comparison, family) for comparison in COMPARISONS for family in FAMILIES]
+    return Measured(rows, runs.made - made, process_time() - began)
 
 
 def summary(rows: list[Row], speedups: list[Speedup]) -> dict[str, Any]:
     """Return the content of the results file."""
     headline: dict[str, dict[str, float]] = {FIXED: {}, ALL: {}}
-    with_local: dict[str, dict[str, float]] = {FIXED: {}, ALL: {}}
+    frozen: dict[str, dict[str, float]] = {FIXED: {}, ALL: {}}
     for found in speedups:
         if found.setting.model == "mlp" and found.setting.workers == 4 and found.setting.ratio == HEADLINE:
             headline[found.comparison][found.setting.cluster] = round(found.value, 3)
-            with_local[found.comparison][found.setting.cluster] = round(found.with_local, 3)
-    means = {
-        comparison: round(float(np.mean([value for name, value in by.items() if name != "homogeneous"])), 3)
-        for comparison, by in headline.items()
-        if by.keys() - {"homogeneous"}
-    }
+            frozen[found.comparison][found.setting.cluster] = round(found.frozen, 3)
     return {
         "unit": f"seconds; T_compute = 1 s is what a worker of full speed needs for its part of {SAMPLES} samples",
         "given_up_after_samples": CAP,
         "rows": [row.as_dict() for row in rows],
         "speedup": headline,
-        "speedup_with_local": with_local,
-        "speedup_mean_heterogeneous": means,
+        "speedup_frozen": frozen,
+        "speedup_mean_heterogeneous": _means(headline),
+        "speedup_frozen_mean_heterogeneous": _means(frozen),
         "speedups": [
             {
                 "model": found.setting.model,
@@ -214,4 +272,13 @@ def summary(rows: list[Row], speedups: list[Speedup]) -> dict[str, Any]:
             }
             for found in speedups
         ],
+    }
+
+
+def _means(headline: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Return the mean over the heterogeneous clusters, by comparison."""
+    return {
+        comparison: round(float(np.mean([value for name, value in by.items() if name != "homogeneous"])), 3)
+        for comparison, by in headline.items()
+        if by.keys() - {"homogeneous"}
     }

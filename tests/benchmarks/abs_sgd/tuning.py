@@ -13,7 +13,7 @@ from math import inf, log2
 
 import numpy as np
 
-from tests.benchmarks.abs_sgd.methods import BASELINES, Method, Setting
+from tests.benchmarks.abs_sgd.methods import FROZEN_BASELINES, Method, Setting
 from tests.benchmarks.abs_sgd.runs import CAP, Runs
 from traffic.training.rule import Scaling
 
@@ -24,7 +24,7 @@ BATCHES = (16, 4096)
 """Samples of all workers together that are tried."""
 NEVER = 1e6
 """Seconds from which on a score says that the target was not reached."""
-PATIENCE = 1.6
+PATIENCE = 1.4
 """A run is given up that takes so many times the samples of the best so far."""
 
 
@@ -154,7 +154,7 @@ def free(tuner: Tuner, setting: Setting, family: str) -> list[Tuned]:
     """Tune everything. Returns the best, and what could be the best with more seeds: other batches, the fixed one."""
     best = _free(tuner, setting, family)
     found = [best, _fixed(tuner, setting, family)]
-    if family in BASELINES:
+    if family in FROZEN_BASELINES:
         sizes = (best.method.batch // 2, best.method.batch * 2)
         found += [tuner.step(setting, replace(best.method, batch=size)) for size in sizes if size]
     return list({tuned.method: tuned for tuned in found}.values())
@@ -173,6 +173,8 @@ def _free(tuner: Tuner, setting: Setting, family: str) -> Tuned:
     if not family.startswith("abs"):
         return tuner.batch(setting, Method(family), max(setting.batch // 4, 1))
     best = _abs(tuner, setting, family)
+    if family == "abs_sgd_local":  # what a phase has beyond one micro-batch it makes use of
+        return best
     if family != "abs_sgd":
         phase = tuner.samples(setting, best.method)
         start = 2 ** round(log2(max(1, 2 * phase / setting.workers)))
@@ -189,6 +191,9 @@ def _abs(tuner: Tuner, setting: Setting, family: str) -> Tuned:
     if family == "abs_sgd":
         return tuner.micro(setting, Method(family), _micro(setting))
     start = 1 if setting.workers < 8 else 2
+    if family == "abs_sgd_local":
+        own = tuner.micro(setting, Method(family, micro=8, compensation=COMPENSATIONS[1]), 8)
+        return tuner.compensation(setting, own, 1)
     method = Method(family, compensation=COMPENSATIONS[start] if family == "abs_sgd_compensated" else 0.0)
     best = tuner.micro(setting, method, setting.batch, least=4, most=1024)
     return tuner.compensation(setting, best, start) if method.compensation else best

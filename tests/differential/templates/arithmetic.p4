@@ -18,7 +18,7 @@ header operands_t {
     bit<256>  a256;
     bit<256>  b256;
     bit<8>    distance;
-    bit<1024> huge;
+    bit<2048> huge;
 }
 header results_t {
     bit<8>   sum8;
@@ -41,7 +41,6 @@ header results_t {
     bit<256> difference256;
     bit<256> product256;
     bit<256> right256;
-    bit<1024> huge_sum;
     bit<16>  slice;
     bit<16>  concatenated;
     int<16>  extended;
@@ -87,7 +86,11 @@ control ArithmeticIngress(inout headers_t h, inout metadata_t m, inout standard_
         h.r.difference256 = h.x.a256 - h.x.b256;
         h.r.product256 = h.x.a256 * h.x.b256;
         h.r.right256 = h.x.a256 >> h.x.distance;
-        h.r.huge_sum = h.x.huge + (h.x.huge << 7) + (bit<1024>)h.x.a256;
+        bit<2048> sum = h.x.huge + (h.x.huge << 7) - (bit<2048>)h.x.a256;
+        bit<2048> product = h.x.huge * ((bit<2048>)h.x.b256 << 200);
+        bit<2048> right = ~h.x.huge >> h.x.distance;
+        // In place: BMv2 has room for 512 bytes of new headers.
+        h.x.huge = sum ^ product ^ right;
         h.r.slice = h.x.a64[40:25];
         h.r.concatenated = h.x.a8[3:0] ++ h.x.b8 ++ h.x.a32[31:28];
         h.r.extended = (int<16>)(int<8>)h.x.a8;
@@ -98,6 +101,7 @@ control ArithmeticIngress(inout headers_t h, inout metadata_t m, inout standard_
         if (h.x.a64 == h.x.b64) { found = found | 8; }
         if ((int<64>)h.x.a64 > 0) { found = found | 16; }
         if (h.x.a128[127:64] != h.x.b128[63:0] && !(h.x.a8 == 0) || h.x.b8 == 0) { found = found | 32; }
+        if (h.x.huge > (bit<2048>)h.x.a256 && h.x.huge[2047:1024] != h.x.huge[1023:0]) { found = found | 64; }
         h.r.comparisons = found;
         h.r.signed_more = (int<8>)h.x.a8 > -3 ? (int<8>)h.x.b8 : -(int<8>)h.x.b8;
         h.r.filler = 0x5a;

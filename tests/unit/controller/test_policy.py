@@ -63,8 +63,13 @@ def test_control_stands_above_every_data_class_of_the_default() -> None:
             "name: x\njobs:\n  any:\n    class: 3\n    front_first: {layers: 2}\n",
             "bad.yaml:3: jobs.any: give exactly one",
         ),
-        ("name: x\njobs:\n  mnist: {class: 3}\n", "job 'mnist' needs an id"),
-        ("name: x\njobs:\n  a: {id: 3, class: 3}\n  3: {class: 2}\n", "both have id 3"),
+        ("name: x\njobs:\n  mnist: {class: 3}\n", "bad.yaml:3: jobs.mnist: job 'mnist' needs an id"),
+        ("name: x\njobs:\n  a: {id: 3, class: 3}\n  3: {class: 2}\n", "bad.yaml:4: jobs.3.id: jobs 'a' and '3' both"),
+        (
+            "name: x\njobs:\n  a: {id: 3, class: 3}\n  b:\n    class: 2\n    id: 3\n",
+            "bad.yaml:6: jobs.b.id: jobs 'a' and",
+        ),
+        ("name: x\njobs:\n  any: {id: 3, class: 3}\n", "bad.yaml:3: jobs.any.id: the job `any`"),
         (
             "name: x\njobs:\n  any:\n    ranges:\n    - {layers: 0-4, class: 3}\n    - {layers: 4, class: 2}\n",
             "layers 0-4 and 4 overlap",

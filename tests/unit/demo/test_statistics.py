@@ -10,7 +10,7 @@ import pytest
 from gradlane.demo import statistics
 from gradlane.demo.statistics import Segment, Training
 
-FAIR = {"goodput_bps": 1e6, "delivered": 0.98, "completion_p50_s": 0.05, "completion_p99_s": 0.1}
+FAIR = {"goodput_bps": 1e6, "delivered": 0.98, "complete": 0.9, "completion_p50_s": 0.05, "completion_p99_s": 0.1}
 
 
 def segment(rounds: list[float], accuracies: list[tuple[int, float]], **loss: Any) -> Segment:
@@ -82,13 +82,15 @@ def test_the_best_ratio_is_the_one_against_the_fastest_baseline() -> None:
 
 def test_background_counts_the_bursts_that_were_due_in_time() -> None:
     answers = [
-        {"sent": [(0, 10, 1.0), (1, 10, 2.0), (2, 10, 9.0)], "arrived": []},
-        {"sent": [], "arrived": [(0, 10, 1.1), (1, 5, 2.3), (2, 10, 9.1)]},
+        {"sent": [(0, 10, 1.0), (1, 10, 2.0), (2, 10, 2.1), (3, 10, 9.0)], "arrived": []},
+        {"sent": [], "arrived": [(0, 10, 1.1), (1, 5, 2.3), (2, 10, 2.3), (3, 10, 9.1)]},
     ]
     figures = statistics.background_figures(answers, 0.5, 2.5)
-    assert figures["delivered"] == pytest.approx(0.75)
-    assert figures["goodput_bps"] == pytest.approx(15 * 1440 * 8 / 2.0)
+    assert figures["delivered"] == pytest.approx(25 / 30)
+    assert figures["goodput_bps"] == pytest.approx(25 * 1440 * 8 / 2.0)
+    assert figures["complete"] == pytest.approx(2 / 3)
     assert figures["completion_p50_s"] == pytest.approx(0.2)
+    assert figures["completion_p99_s"] == float("inf")
 
 
 def test_background_that_falls_behind_by_more_than_a_tenth_is_unfair() -> None:

@@ -75,6 +75,10 @@ MISTAKES = {
         "t.yaml:5: links\\[1\\].between: two links between s2 and s1",
     ),
     "a loop": ("kind: custom\nswitches: {s1: }\nlinks:\n  - between: [s1, s1]\n", "t.yaml:4: .*s1 is linked to itself"),
+    "two halves": (
+        "kind: custom\nswitches: {s1: , s2: }\nhosts:\n  h1: {switch: s1}\n  h2: {switch: s2}\n",
+        "t.yaml:5: hosts.h2.switch: no links join s2 and s1: h2 cannot reach h1",
+    ),
     "a long name": (
         "kind: custom\nswitches: {switchnumb01: }\nhosts: {h1: {switch: switchnumb01}}\n",
         "switchnumb01: interface switchnumb01-eth1 has 17 characters",

@@ -149,6 +149,33 @@ def test_the_temporary_folders_of_a_run_are_cleared_and_no_others(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_temporary_folders_of_a_killed_process_are_cleared_by_stop_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv(state.PATH_VARIABLE, str(tmp_path / "none.json"))
+    program = (
+        "from topologies import processes; import time; f = processes.scratch('job', {}); print(f.name, flush=True)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{program}; time.sleep(600)"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as owner:
+        assert owner.stdout is not None
+        left = Path(owner.stdout.readline().strip())
+        with processes.scratch("job", {}) as kept:
+            assert processes.clear_orphaned_scratch() == []
+            assert left.parent == tmp_path
+            assert left.is_dir()
+            owner.kill()
+            owner.wait()
+            assert stop.main([]) == 0
+            assert [str(folder) for folder in tmp_path.iterdir()] == [kept]
+    assert f"removed {left}" in capsys.readouterr().out
+
+
 def test_stop_refuses_what_is_no_mark_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert stop.main(["--run", "0"]) == 2
     assert "error:" in capsys.readouterr().err

@@ -208,3 +208,15 @@ def test_of_a_message_that_may_miss_nothing_the_fabric_may_drop_nothing() -> Non
     world, values = pair(), gradient(100 * 360)
     assert world.send(values, TensorId(round=1)).message.protected.all()
     assert not world.send(values, TensorId(round=2), tolerance=0.1).message.protected.all()
+
+
+def test_of_equal_priority_the_first_layer_goes_first() -> None:
+    world = pair(settings=PATIENT)
+    done: list[int] = []
+    for layer in (7, 4, 5):  # one priority; as back-propagation gives them
+        ids = TensorId(tensor=layer, layer=layer)
+        receiving = world.receive(ids, Expectation(values=20_000))
+        receiving.result.add_done_callback(lambda _, layer=layer: done.append(layer))
+        world.send(gradient(20_000, layer), ids)
+    world.run()
+    assert done == [4, 5, 7]

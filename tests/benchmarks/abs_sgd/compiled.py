@@ -1,0 +1,73 @@
+# SPDX-FileCopyrightText: 2026 The Gradlane developers
+# SPDX-License-Identifier: Apache-2.0
+"""The study's networks in C, a tenth of the time: `traffic.training.problem.Classification` with the same gradients."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cffi import FFI
+
+from softswitch.build import library
+from softswitch.native import declarations
+from traffic.model import Floats as AnyFloats
+from traffic.model import Labels
+from traffic.training.problem import Classification, Indices, Network
+from traffic.training.share import Floats
+
+HERE = Path(__file__).parent
+FLAGS = ("-O3", "-ffast-math", "-fno-finite-math-only", f"-I{HERE}")
+
+
+@cache
+def _interface() -> FFI:
+    interface = FFI()
+    interface.cdef(declarations(HERE / "gradients.h"))
+    return interface
+
+
+@cache
+def _functions() -> Any:
+    return _interface().dlopen(str(library("gradients", [HERE / "gradients.c"], flags=FLAGS, libraries=["-lm"])))
+
+
+class CompiledClassification(Classification):
+    """A network of `model`, "mlp" or "cnn", of the sizes that gradients.c has."""
+
+    def __init__(self, model: str, network: Network, inputs: AnyFloats, labels: Labels, held_out: int) -> None:
+        """Hold out the last `held_out` samples; the order is the caller's."""
+        super().__init__(network, inputs, labels, held_out)
+        functions = _functions()
+        self._sum, self._right = getattr(functions, f"{model}_gradient_sum"), getattr(functions, f"{model}_right")
+        self._parts = [
+            (np.ascontiguousarray(images, np.float32), np.ascontiguousarray(truth, np.int64))
+            for images, truth in (self._seen, self._held_out)
+        ]
+
+    def gradient_sum(self, weights: Floats, samples: Indices) -> Floats:
+        """Return the sum of the gradients of these samples, shape (values,)."""
+        found = np.empty(self.values, np.float32)
+        pointers = (_pointer("float *", weights), *self._pointers(0), _pointer("int64_t *", samples))
+        if self._sum(*pointers, len(samples), _pointer("float *", found)):
+            raise MemoryError
+        return found
+
+    def accuracy(self, weights: Floats) -> float:
+        """Return the share of the samples held out that are classified right."""
+        count = len(self._parts[1][1])
+        right: int = self._right(_pointer("float *", weights), *self._pointers(1), count)
+        if right < 0:
+            raise MemoryError
+        return right / count
+
+    def _pointers(self, part: int) -> tuple[Any, Any]:
+        images, labels = self._parts[part]
+        return _pointer("float *", images), _pointer("int64_t *", labels)
+
+
+def _pointer(kind: str, array: Any) -> Any:
+    """Return a pointer to an array's values, which must be in C's order and of that kind."""
+    return _interface().from_buffer(kind.replace("*", "[]"), array)
