@@ -41,8 +41,8 @@ NINE = """
 kind: {kind}
 dimensions: [3, 3]
 hosts_per_switch: 1
-host_link: {{rate: 16M}}
-fabric_link: {{rate: 4M}}
+host_link: {{rate: 12M}}
+fabric_link: {{rate: 2M}}
 """
 CASES = {
     "torus": Case(NINE.format(kind="torus"), 374_400),

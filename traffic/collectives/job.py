@@ -37,9 +37,9 @@ LONGEST_FEEDBACK = 20 * MILLISECOND
 """Between two reports to a sender: it eases off no sooner."""
 RARE_FEEDBACK = 100 * MILLISECOND
 """To one whose link is its own, and its rate with it: what reports cost hosts is more than what they say."""
-ARREARS, TOGETHER = 16, 4
-"""Packets of time lost that such a sender makes up for, and packets of a burst, each of which wakes a process at every
-hop: nobody else's stand in the queue behind them."""
+ARREARS, TOGETHER, LONGEST_TOGETHER = 40 * MILLISECOND, 4, 20 * MILLISECOND
+"""Lost time that such a sender makes up for, packets of a burst, each of which wakes a process at every hop, and their
+time on the link: nobody else's stand in the queue behind them, which has room for 80 ms by default."""
 
 
 class Op(Enum):
@@ -196,14 +196,14 @@ class Job:
         )
         if not certain or (destination, source) not in self.plan.rates:
             return replace(settings, rate=bounds)
-        packet, fastest = (8 * FULL_FRAME * SECOND / rate for rate in (line, self.line_rate))
+        quantum = max(settings.quantum, round(TOGETHER * 8 * FULL_FRAME * SECOND / self.line_rate))
         return replace(
             settings,
             rate=bounds,
             feedback=(RARE_FEEDBACK, RARE_FEEDBACK),
-            arrears=max(settings.arrears, round(ARREARS * packet)),
-            quantum=max(settings.quantum, round(TOGETHER * fastest)),
-            ahead=max(settings.ahead, math.ceil(packet / fastest / HEADROOM)),
+            arrears=ARREARS,
+            quantum=quantum,
+            ahead=max(min(math.ceil(self.line_rate / line / HEADROOM), LONGEST_TOGETHER // quantum), 1),
         )
 
     @property

@@ -66,7 +66,8 @@ class Plan:
     chunks: int
     sends: tuple[Send, ...]
     rates: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    """Bits/s from one node to another, and from a node to itself: to all others together. No sender goes beyond."""
+    """Bits/s from one node to another, and, where links share ports, from a node to itself: to all others together. No
+    sender goes beyond."""
     reserved: bool = False
     """Those rates are the senders' alone: nobody else uses their links, so there is no less to go down to."""
     timed_for: float = 0.0
@@ -248,10 +249,11 @@ def from_schedule(schedule: Schedule, workers: int, name: str) -> Plan:
     for link in sorted(set(schedule.link.tolist())):  # all ways from one to the other together
         way = rank[int(network.source[link])], rank[int(network.destination[link])]
         rates[way] += 8 * float(network.bandwidth[link])
-    for npu in set(schedule.source.tolist()):
-        rates[rank[npu], rank[npu]] = 8 * network.out_rate(npu)
-    plan = _plan(name, workers, workers, demand.chunks, sends)
     alone = network.ports is None
+    if not alone:
+        for npu in set(schedule.source.tolist()):
+            rates[rank[npu], rank[npu]] = 8 * network.out_rate(npu)
+    plan = _plan(name, workers, workers, demand.chunks, sends)
 
     def by_chunk(npus: NDArray[np.uint32], chunks: NDArray[np.uint32]) -> tuple[tuple[int, ...], ...]:
         found: list[list[int]] = [[] for _ in range(demand.chunks)]

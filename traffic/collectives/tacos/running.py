@@ -92,7 +92,9 @@ def run(
         members = hosts or [host.name for host in fabric.hosts]
     sites = [site_of(running, name) for name in members]
     if isinstance(collective, Schedule):  # which says how fast each way is
-        line_rate = 8 * max(collective.network.out_rate(npu) for npu in range(collective.network.npus))
+        line_rate = max(site.line_rate for site in sites)
+        if math.isinf(line_rate):
+            line_rate = 8 * max(collective.network.out_rate(npu) for npu in range(collective.network.npus))
     else:  # of any way between hosts: what one peer can take at best
         line_rate = 8 * float(from_fabric(fabric).bandwidth.max())
     with ExitStack() as stack:
