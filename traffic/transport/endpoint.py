@@ -95,6 +95,8 @@ class Peer:
     sending: dict[bytes, Sending] = field(default_factory=dict)
     waiting: dict[bytes, Sending] = field(default_factory=dict)
     """Of them, those that have packets to send."""
+    current: Sending | None = None
+    """Whose packets were sent last."""
     receiving: dict[bytes, Receiving] = field(default_factory=dict)
     complete: OrderedDict[bytes, Receiving] = field(default_factory=OrderedDict)
     """Messages that have arrived: they linger, and those that nobody here asked for yet stay until somebody does."""
@@ -177,7 +179,7 @@ class Peer:
 
     def set_rate(self) -> None:
         """Let the pacer follow the rate."""
-        self.pacer.rate, self.pacer.arrears_ns = self.rate.rate, self.settings.arrears
+        self.pacer.rate = self.rate.rate
 
     def replay_early(self, key: bytes, now: int) -> None:
         """Give the core the data of a message that came before its opening."""
@@ -250,6 +252,8 @@ class Peer:
     def adopt(self, settings: Settings) -> None:
         """Behave so from now on, at the rate of a beginning."""
         self.settings, self.rate = settings, RateControl(settings.rate)
+        self.pacer.quantum_ns, self.pacer.ahead = settings.quantum, settings.ahead
+        self.pacer.arrears_ns = settings.arrears
         self.set_rate()
 
     def fail(self, error: TransportError) -> None:
@@ -390,13 +394,11 @@ class Endpoint:
         if source in self.peers:
             return self.peers[source]
         settings = settings or self.settings
-        rate = RateControl(settings.rate)
         pacer = load()[0].new("struct pacer *")
         pacer.line_rate = settings.rate.line
-        pacer.overhead, pacer.burst, pacer.quantum_ns = settings.frame_overhead, settings.burst, settings.quantum
-        pacer.ahead = settings.ahead
-        peer = Peer(self, address, source, settings, rate, pacer)
-        peer.set_rate()
+        pacer.overhead, pacer.burst = settings.frame_overhead, settings.burst
+        peer = Peer(self, address, source, settings, RateControl(settings.rate), pacer)
+        peer.adopt(settings)
         self.peers[source] = peer
         return peer
 
@@ -532,7 +534,8 @@ class Endpoint:
     def turns(self) -> list[Sending]:
         """Return what may be sent: of every peer the message of the highest priority.
 
-        Among equals that of the first layer, of one layer the eldest.
+        Among equals that of the first layer, of one layer the eldest. But one that has less left than this one is
+        finished first: what stays half sent keeps its receiver waiting, who has nothing to pass on meanwhile.
         """
         chosen = []
         for peer in self.peers.values():
@@ -540,7 +543,15 @@ class Endpoint:
                 continue
             ready = [message for message in peer.waiting.values() if not message.paused]
             if ready:
-                chosen.append(max(ready, key=lambda message: (message.priority, -message.ids.layer, -message.begun)))
+                first = max(ready, key=lambda message: (message.priority, -message.ids.layer, -message.begun))
+                current = peer.current
+                if (
+                    current not in ready
+                    or not current.message.struct.sent
+                    or current.message.left >= first.message.left
+                ):
+                    peer.current = current = first
+                chosen.append(current)
         return chosen
 
 
