@@ -93,7 +93,7 @@ _ALL = (
           tolerance=TOLERANCE, left_out=LEFT_OUT),
     _ours("ring", f"ours: ring, bounded loss, {TOLERANCE:.0%}", _gradlane, by_priority=True,
           tolerance=TOLERANCE, left_out=LEFT_OUT, collective="ring"),
-    _ours("gradlane16", "ours: bounded loss, 15/16", _gradlane, by_priority=True,
+    _ours("gradlane16", "ours: bounded loss, 15/16, whole tensors", _gradlane, None, by_priority=True,
           tolerance=1 - COMPRESSED, left_out=1 - 4 * COMPRESSED),
 )  # fmt: skip
 METHODS = {method.name: method for method in _ALL}

@@ -23,9 +23,9 @@ def test_a_tiny_demo_compares_tcp_with_ours_and_leaves_its_report(tmp_path: Path
         plans.SHORT,
         parts=(Part("heavy", "cnn", 1, ("p3", "gradlane")),),
         draws=2,
-        rounds=4,
+        rounds=2,
         trial_rounds=1,
-        rate=20e6,
+        rate=30e6,
         sampled=(),
         tunings=(TcpTuning("cubic", 5, 256),),
     )
@@ -35,7 +35,7 @@ def test_a_tiny_demo_compares_tcp_with_ours_and_leaves_its_report(tmp_path: Path
     assert (tmp_path / "background-heavy-cnn.json").exists()
     assert "<svg" in (tmp_path / "report.html").read_text()
     theirs, ours = summary["rows"]
-    assert [row["rounds"] for row in (theirs, ours)] == [4, 4]
+    assert [row["rounds"] for row in (theirs, ours)] == [2, 2]
     assert all(row["replicas_equal"] for row in (theirs, ours))
     assert theirs["loss"] == {}
     lost = ours["loss"]["by_importance"]

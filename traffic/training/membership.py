@@ -182,9 +182,8 @@ class Membership:
             try:
                 with self._open(seat) as sums:
                     worker, size = training.worker, len(seat.job.workers)
-                    state, ending = newest(sums, seat.rank, size, worker.state, worker.rule, training.wants_end)
+                    state, worker.ending = newest(sums, seat.rank, size, worker.state, worker.rule, worker.ending)
                     training.regroup(sums, seat.rank, size, state)
-                    training.wants_end = training.wants_end or ending
                     connected(sums)
                     training.run()
                     sums.barrier()
