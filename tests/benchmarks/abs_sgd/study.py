@@ -116,9 +116,8 @@ def _seconds(
     seconds: tuple[float, ...] = ()
     for seed in SEEDS:
         seconds += (runs.tta(setting, method, step, seed),)
-        if best is not None and len(seconds) >= SURE_AFTER:
-            missed, mean = _score(best[: len(seconds)])
-            if _score(seconds) > (missed, SURELY * mean):
+        if best is not None and inf not in best and len(seconds) >= SURE_AFTER:
+            if _score(seconds) > (0, SURELY * float(np.mean(best[: len(seconds)]))):
                 return None
     return seconds
 
