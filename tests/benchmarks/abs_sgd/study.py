@@ -116,9 +116,10 @@ def _seconds(
     seconds: tuple[float, ...] = ()
     for seed in SEEDS:
         seconds += (runs.tta(setting, method, step, seed),)
-        if best is not None and inf not in best and len(seconds) >= SURE_AFTER:
-            if _score(seconds) > (0, SURELY * float(np.mean(best[: len(seconds)]))):
-                return None
+        if best is None or inf in best or len(seconds) < SURE_AFTER:
+            continue
+        if _score(seconds) > (0, SURELY * float(np.mean(best[: len(seconds)]))):
+            return None
     return seconds
 
 
