@@ -34,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.abs_sgd", description=__doc__)
     parser.add_argument("--full", action="store_true", default=os.environ.get("FULL") == "1")
     parser.add_argument("--output", type=Path, default=OUTPUT)
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="that compute at once")
     parser.add_argument("--fabric", action="store_true", help="measure over the congested fabric")
     parser.add_argument("--pairs", type=int, default=3, help="with --fabric: how often the two take turns")
     options = parser.parse_args(arguments)
@@ -47,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _fabric(runs, before, options, console)
     rows: list[Row] = []
     speedups: list[Speedup] = []
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
         measuring = [pool.submit(study.measure_setting, runs.path, each) for each in study.settings(options.full)]
         for future in measuring:
             found = future.result()

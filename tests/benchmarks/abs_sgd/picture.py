@@ -39,7 +39,7 @@ def draw(rows: list[Row], speedups: list[Speedup], path: Path) -> None:
                 _curves(axes, [row for row in rows if _shown(row, comparison, cluster)], cluster, comparison)
         for axes, cluster in zip(grid[2], CLUSTERS, strict=True):
             _ratios(axes, [s for s in speedups if s.setting.cluster == cluster], cluster)
-        handles, labels = grid[0][0].get_legend_handles_labels()
+        handles, labels = next(filter(all, (axes.get_legend_handles_labels() for axes in grid[0])), ([], []))
         figure.legend(handles, labels, loc="outside upper center", ncols=9)
         figure.savefig(path, dpi=120)
         pyplot.close(figure)
@@ -80,4 +80,5 @@ def _ratios(axes: Any, speedups: list[Speedup], cluster: str) -> None:
     axes.set(title=f"{cluster}: speedup", xlabel="T_sync / T_compute")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.grid(axis="y", color=GRID)
-    axes.legend(fontsize=6)
+    if axes.lines[1:]:
+        axes.legend(fontsize=6)

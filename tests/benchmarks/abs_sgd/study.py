@@ -116,10 +116,10 @@ def _seconds(
     seconds: tuple[float, ...] = ()
     for seed in SEEDS:
         seconds += (runs.tta(setting, method, step, seed),)
-        if best is not None and len(seconds) >= SURE_AFTER:
-            missed, mean = _score(best[: len(seconds)])
-            if _score(seconds) > (missed, SURELY * mean):
-                return None
+        if best is None or inf in best or len(seconds) < SURE_AFTER:
+            continue
+        if _score(seconds) > (0, SURELY * float(np.mean(best[: len(seconds)]))):
+            return None
     return seconds
 
 
