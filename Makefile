@@ -16,8 +16,11 @@ PYTHON := .venv/bin/python
 ROOT   := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,CI,GRADLANE_CACHE)
 OWN    := $(if $(filter 0,$(shell id -u)),true,sudo chown -R $(shell id -u):$(shell id -g) build)
 PYTEST := $(PYTHON) -m pytest
-# Files of unit tests run side by side; fabrics share names and cores and run one by one.
-SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
+# Files of unit tests run side by side, one more than cores since some wait; fabrics share names and cores and run one by
+# one. Neither reads the other's files.
+UNIT   := $(TEST) -m "not fabric and not long and not frameworks" --ignore=tests/fabric --ignore=tests/frameworks \
+          -n $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadfile
+FABRIC := $(if $(filter tests,$(TEST)),tests/fabric,$(TEST)) -m "fabric and not long"
 # What TEST= names may lie in one of the two parts alone; pytest then ends with 5 in the other.
 NONE_OF_THESE := [ $$? -eq 5 -a "$(TEST)" != tests ]
 
@@ -45,11 +48,11 @@ stop: setup ## end a running fabric and whatever a crashed one left behind
 	@$(ROOT) $(PYTHON) -m topologies.stop
 
 test: setup ## run every test (unit, pipeline, fabric), as TEST= says
-	@$(PYTEST) $(TEST) -m "not fabric and not long and not frameworks" $(SIDE_BY_SIDE) || $(NONE_OF_THESE)
-	@mkdir -p build; $(ROOT) $(PYTEST) $(TEST) -m "fabric and not long"; code=$$?; $(OWN); (exit $$code) || $(NONE_OF_THESE)
+	@$(PYTEST) $(UNIT) || $(NONE_OF_THESE)
+	@mkdir -p build; $(ROOT) $(PYTEST) $(FABRIC); code=$$?; $(OWN); (exit $$code) || $(NONE_OF_THESE)
 
 test-unit: setup ## run the tests that need no root
-	@$(PYTEST) $(TEST) -m "not fabric and not long and not frameworks" $(SIDE_BY_SIDE)
+	@$(PYTEST) $(UNIT)
 
 test-long: setup ## run the long form of the suites (conformance, fuzzing)
 	@mkdir -p build; $(ROOT) $(PYTEST) $(TEST) -m long; code=$$?; $(OWN); exit $$code

@@ -17,6 +17,8 @@ GRADIENT_BYTES = 32
 GRADIENT_VERSION = 1
 
 MTU = 1500
+FULL_FRAME = MTU + 14
+"""Bytes of an Ethernet frame that carries a full packet."""
 IPV4_VALUES = (MTU - 20 - 8 - GRADIENT_BYTES) // 4
 """float32 values in a full packet over IPv4: 360."""
 IPV6_VALUES = (MTU - 40 - 8 - GRADIENT_BYTES) // 4

@@ -27,7 +27,7 @@ class Packed:
 
 
 def pack(fields: list[tuple[int, str]]) -> Packed:
-    """Place fields of (bits, kind): the widest first, none across a word, ranges apart from the others."""
+    """Place fields of (bits, kind): the widest first, none across a word; ranges apart, each in bytes of its own."""
     slots: list[tuple[int, int]] = [(0, 0)] * len(fields)
     used: list[int] = []
     chunks: list[tuple[int, int, int, bool]] = []
@@ -42,11 +42,12 @@ def pack(fields: list[tuple[int, str]]) -> Packed:
                 slots[number] = (len(used), 0)
                 used += [64] * (bits // 64) + ([bits % 64] if bits % 64 else [])
                 continue
-            word = next((w for w in range(first, len(used)) if used[w] + bits <= 64), len(used))
+            space = -(-bits // 8) * 8 if ranges else bits
+            word = next((w for w in range(first, len(used)) if used[w] + space <= 64), len(used))
             if word == len(used):
                 used.append(0)
             slots[number] = (word, used[word])
-            used[word] += bits
+            used[word] += space
         if ranges:
             for number in ordered:
                 if fields[number][1] == "range" and fields[number][0] <= 8:

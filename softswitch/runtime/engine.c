@@ -31,6 +31,9 @@
 /* A switch that waits behind its hosts' computing would add to the delays that it is there to measure. */
 #define THREAD_NICE -10
 #define CLOCK_EVERY 8                  /* packets between two looks at the clock */
+/* Packets whose headers are asked for before they are needed. All frames begin in the same two sets of a level 1 cache
+ * with 64 sets of 64 bytes, so more would push each other out. */
+#define ASK_AHEAD 4
 
 void explain(char *error, uint32_t error_bytes, const char *format, ...)
 {
@@ -285,7 +288,11 @@ int ss_switch_set_drop_port(struct ss_switch *sw, uint32_t port)
 
 static void process(struct ss_switch *sw, struct ss_packet **packets, uint32_t count)
 {
+    for (uint32_t i = 0; i < count && i < ASK_AHEAD; i++)
+        pool_ask(packets[i]);
     for (uint32_t i = 0; i < count; i++) {
+        if (i + ASK_AHEAD < count)
+            pool_ask(packets[i + ASK_AHEAD]);
         if (i % CLOCK_EVERY == CLOCK_EVERY - 1)
             clock_read(&sw->clock);
         pipeline_ingress(sw, packets[i]);

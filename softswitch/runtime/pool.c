@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define CACHE_LINE 64
-
 static void *map(size_t bytes)
 {
     void *area = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

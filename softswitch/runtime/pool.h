@@ -18,6 +18,7 @@
 #define POOL_HEADROOM 256              /* XDP_PACKET_HEADROOM: where the kernel puts a received frame */
 #define POOL_DEFAULT_CHUNKS 8192
 #define POOL_DEFAULT_CHUNK_BYTES 2048
+#define CACHE_LINE 64
 #define POOL_RESERVE 64                /* chunks that queues leave to reception */
 
 struct pool {
@@ -90,6 +91,13 @@ static inline void pool_warm(struct pool *pool, struct ss_packet *packet)
     void *phv = packet->phv;
     packet->phv = pool->warm_phv;
     pool->warm_phv = phv;
+}
+
+/* Ask for a frame's headers, which another core wrote. */
+static inline void pool_ask(const struct ss_packet *packet)
+{
+    __builtin_prefetch(packet->data);
+    __builtin_prefetch(packet->data + CACHE_LINE);
 }
 
 /* The packet's chunk has gone elsewhere: give back the rest. */

@@ -35,7 +35,6 @@
 #define BIND_PAUSE_NS 5000000
 #define TAG_BYTES 4
 #define ETHERNET_BYTES 14
-#define CACHE_LINE 64
 
 /* One direction of the four: `produced` and `consumed` are shared with the kernel; `own` is this side's index. */
 struct xring {
@@ -306,9 +305,6 @@ static uint32_t xdp_receive(struct port *port, struct ss_packet **packets, uint3
         io->held[chunk] = 0;
         packet->data = sw->pool.area + entry->addr;
         packet->length = entry->len;
-        /* The headers, which another core wrote: all of the batch are on their way before the first is parsed. */
-        __builtin_prefetch(packet->data);
-        __builtin_prefetch(packet->data + CACHE_LINE);
         port_received(port, packet);
         if (port->up)
             packets[count++] = packet;

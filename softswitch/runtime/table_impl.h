@@ -19,6 +19,7 @@
 #define SS_MAX_WORDS 64            /* of a packed key */
 #define SS_VALUE_SET_SIZE 1024     /* members of a value set: BMv2 JSON names no size */
 #define SS_FEW_RULES 64            /* up to here rules are matched by bit vectors */
+#define SS_CHUNKS_AT_ONCE 4
 #define SS_FEW_LENGTHS 3           /* up to here prefix lengths are tried one by one */
 
 /* ---- what the compiler writes down ---- */
@@ -26,7 +27,8 @@
 enum ss_method { SS_METHOD_NONE, SS_METHOD_INDEX, SS_METHOD_HASH, SS_METHOD_PREFIX, SS_METHOD_RULES };
 
 struct ss_slot { uint16_t word, shift; };                     /* a field's place: it spans words when over 64 bits */
-struct ss_chunk { uint16_t word; uint8_t shift, bits; uint8_t range; };  /* at most 8 bits of a rules key */
+/* At most 8 bits of a rules key, alone in their byte of it: shift is a multiple of 8. */
+struct ss_chunk { uint16_t word; uint8_t shift, bits; uint8_t range; };
 struct ss_const_entry { const uint8_t *value, *mask; int32_t priority; uint32_t action; const uint8_t *parameters; };
 struct ss_native_action { uint32_t bytes; const uint16_t *offsets; };    /* where parameters stand in action data */
 
@@ -97,12 +99,12 @@ struct ss_prefixes {
 };
 
 /* Up to 64 rules: a bit for each, in order of priority, and per chunk of the key the rules that accept each value. */
-struct ss_vector_chunk { uint16_t word; uint8_t shift, mask; uint32_t share /* of pairs that accept, in 1/2^16 */;
+struct ss_vector_chunk { uint32_t at /* byte of the key */, share /* of pairs that accept, in 1/2^16 */;
                          const uint64_t *accepts; };
 struct ss_vector_range { uint16_t word; uint8_t shift; uint32_t steps; uint64_t mask; const uint64_t *bounds, *accepts; };
 struct ss_vectors {
     uint64_t all;
-    uint32_t chunk_count, range_count;
+    uint32_t chunk_count /* a multiple of SS_CHUNKS_AT_ONCE: the last one may stand there again */, range_count;
     bool verify;                   /* ranges too wide for a word: check the candidates one by one */
     bool stale;                    /* the rows have changed since it was built */
     uint32_t count, rows[SS_FEW_RULES];  /* the best first */
@@ -282,14 +284,23 @@ static SS_INLINE uint32_t ss_find_hash(const struct ss_table *table, const uint6
     }
 }
 
-static SS_INLINE uint32_t ss_try_length(const struct ss_table *table, const uint64_t *key, uint32_t words, uint32_t length)
+/* Mask a key for a prefix length, and ask for the place of it in memory. */
+static SS_INLINE uint32_t ss_length_tag(const struct ss_table *table, const uint64_t *key, uint32_t words,
+                                        uint32_t length, uint64_t *masked)
 {
     const struct ss_prefixes *prefixes = &table->prefixes;
     const uint64_t *mask = prefixes->masks + (size_t)length * words;
-    uint64_t masked[SS_MAX_WORDS];
     for (uint32_t w = 0; w < words; w++)
         masked[w] = key[w] & mask[w];
     uint32_t tag = ss_tag(masked, words, length + 1);
+    __builtin_prefetch(&prefixes->hash.slots[tag & prefixes->hash.mask]);
+    return tag;
+}
+
+static SS_INLINE uint32_t ss_try_length(const struct ss_table *table, const uint64_t *masked, uint32_t words,
+                                        uint32_t length, uint32_t tag)
+{
+    const struct ss_prefixes *prefixes = &table->prefixes;
     for (uint32_t i = tag & prefixes->hash.mask;; i = (i + 1) & prefixes->hash.mask) {
         struct ss_hash_slot slot = prefixes->hash.slots[i];
         if (slot.row == SS_NO_ROW)
@@ -365,11 +376,13 @@ static SS_INLINE uint32_t ss_find_vectors(const struct ss_table *table, struct s
 {
     if (__builtin_expect(vectors->stale, 0))
         ss_vectors_build(table, vectors);
+    const uint8_t *bytes = (const uint8_t *)key;
+    const struct ss_vector_chunk *chunk = vectors->chunks, *end = chunk + vectors->chunk_count;
     uint64_t accepted = vectors->all;
-    for (uint32_t c = 0; c < vectors->chunk_count; c++) {
-        const struct ss_vector_chunk *chunk = &vectors->chunks[c];
-        accepted &= chunk->accepts[key[chunk->word] >> chunk->shift & chunk->mask];
-        if (c % 4 == 3 && !accepted)
+    for (; chunk != end; chunk += SS_CHUNKS_AT_ONCE) {
+        accepted &= chunk[0].accepts[bytes[chunk[0].at]] & chunk[1].accepts[bytes[chunk[1].at]]
+                  & chunk[2].accepts[bytes[chunk[2].at]] & chunk[3].accepts[bytes[chunk[3].at]];
+        if (!accepted)
             return SS_NO_ROW;
     }
     for (uint32_t r = 0; accepted && r < vectors->range_count; r++) {
@@ -443,13 +456,15 @@ static SS_INLINE uint32_t ss_find_tuples(const struct ss_table *table, const uin
 static SS_INLINE uint32_t ss_find_lengths(const struct ss_table *table, const uint64_t *key, uint32_t words)
 {
     const struct ss_prefixes *prefixes = &table->prefixes;
-    uint32_t l = 0;
+    uint64_t masked[SS_FEW_LENGTHS][SS_MAX_WORDS];
+    uint32_t l = 0, tags[SS_FEW_LENGTHS];
     if (prefixes->length_count > SS_FEW_LENGTHS && prefixes->guide_bits) {
         const struct ss_guide *guide = ss_find_guide(prefixes, ss_guide_top(table, key, words));
         for (uint32_t half = 2; guide && half-- > 0;)
             for (uint64_t lengths = guide->lengths[half]; lengths;) {
-                uint32_t bit = 63 - (uint32_t)__builtin_clzll(lengths);
-                uint32_t row = ss_try_length(table, key, words, 64 * half + bit + 1);
+                uint32_t bit = 63 - (uint32_t)__builtin_clzll(lengths), length = 64 * half + bit + 1;
+                uint32_t tag = ss_length_tag(table, key, words, length, masked[0]);
+                uint32_t row = ss_try_length(table, masked[0], words, length, tag);
                 if (row != SS_NO_ROW)
                     return row;
                 lengths ^= 1ull << bit;
@@ -457,10 +472,15 @@ static SS_INLINE uint32_t ss_find_lengths(const struct ss_table *table, const ui
         while (l < prefixes->length_count && prefixes->lengths[l].length > prefixes->guide_bits)
             l++;
     }
-    for (; l < prefixes->length_count; l++) {
-        uint32_t row = ss_try_length(table, key, words, prefixes->lengths[l].length);
-        if (row != SS_NO_ROW)
-            return row;
+    for (; l < prefixes->length_count; l += SS_FEW_LENGTHS) {   /* the next ones are on their way while one is tried */
+        uint32_t count = prefixes->length_count - l < SS_FEW_LENGTHS ? prefixes->length_count - l : SS_FEW_LENGTHS;
+        for (uint32_t i = 0; i < count; i++)
+            tags[i] = ss_length_tag(table, key, words, prefixes->lengths[l + i].length, masked[i]);
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t row = ss_try_length(table, masked[i], words, prefixes->lengths[l + i].length, tags[i]);
+            if (row != SS_NO_ROW)
+                return row;
+        }
     }
     return SS_NO_ROW;
 }

@@ -122,7 +122,7 @@ void ss_vectors_build(const struct ss_table *table, struct ss_vectors *vectors)
     uint32_t count = vectors->count;
     if (!vectors->storage) {
         vectors->storage = ss_zeroed((size_t)layout->chunk_count * 256 + (size_t)layout->range_count * 2 * BOUNDS, 8);
-        vectors->chunks = ss_zeroed(layout->chunk_count, sizeof *vectors->chunks);
+        vectors->chunks = ss_zeroed(layout->chunk_count + SS_CHUNKS_AT_ONCE - 1, sizeof *vectors->chunks);
         vectors->ranges = ss_zeroed(layout->range_count, sizeof *vectors->ranges);
     }
     vectors->all = count == 64 ? ~0ull : (1ull << count) - 1;
@@ -134,11 +134,12 @@ void ss_vectors_build(const struct ss_table *table, struct ss_vectors *vectors)
         uint32_t pairs = fill_chunk(table, vectors, chunk, storage);
         if (pairs < count << chunk.bits) {                    /* or every rule accepts all: the chunk needs no look */
             uint32_t share = ((pairs << 16) >> chunk.bits) / count;
-            add_chunk(vectors, (struct ss_vector_chunk){chunk.word, chunk.shift, (uint8_t)((1u << chunk.bits) - 1), share,
-                                                        storage});
+            add_chunk(vectors, (struct ss_vector_chunk){chunk.word * 8u + chunk.shift / 8u, share, storage});
             storage += 256;
         }
     }
+    for (; vectors->chunk_count % SS_CHUNKS_AT_ONCE; vectors->chunk_count++)
+        vectors->chunks[vectors->chunk_count] = vectors->chunks[vectors->chunk_count - 1];
     for (uint32_t r = 0; count && r < layout->range_count; r++) {
         const struct ss_field_info *field = &layout->info.fields[layout->ranges[r]];
         if (field->bits > 64)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,10 @@ def test_a_schedule_of_another_fabric_is_refused(net: MininetFabric) -> None:
     other = mesh(2)
     with pytest.raises(UsageError, match="for 2 hosts"):
         run(net.running, synthesise(other, demand(other, Collective.ALL_REDUCE, 1e6)), VALUES)
+
+
+def test_a_wrong_schedule_is_refused_before_a_rank_starts(net: MininetFabric) -> None:
+    network = from_fabric(net.running.fabric)
+    schedule = synthesise(network, demand(network, Collective.ALL_GATHER, 1e6))
+    with pytest.raises(UsageError, match="the schedule is a wrong schedule: send 0 .* does not last as long"):
+        run(net.running, replace(schedule, end=schedule.end + 1), VALUES)

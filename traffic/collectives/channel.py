@@ -110,6 +110,10 @@ class SocketChannel:
 
         self.call(begin)
 
+    def ignored(self) -> dict[str, int]:
+        """Return how many packets were received and are part of no message, by reason."""
+        return self._socket.ignored()
+
     def call(self, function: Callable[[], Result]) -> Result:
         """Run a function in the member's thread and return what it returns."""
         return self._socket.call(lambda _: function())

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -66,11 +67,14 @@ class Communicator:
 
     @property
     def statistics(self) -> Statistics:
-        """What this rank has sent until now, and what of it was lost."""
+        """What this rank has sent until now, what of it was lost, and what it received in vain."""
         try:
-            return self._channel.call(self._member.statistics.copy)
+            return self._channel.call(self._counted)
         except Cancelled:  # closed: nothing changes any more
-            return self._member.statistics.copy()
+            return self._counted()
+
+    def _counted(self) -> Statistics:
+        return replace(self._member.statistics.copy(), ignored=self._channel.ignored())
 
     # ---- collectives
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
+import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from functools import cached_property
@@ -20,7 +21,7 @@ from traffic.transport.rate import RateSettings
 from traffic.transport.settings import Settings
 from traffic.transport.timing import MILLISECOND, SECOND
 from traffic.transport.tolerance import Direction, Tolerance
-from traffic.wire import FRAME_OVERHEAD, GRADIENT_PORT, IPV4_VALUES, IPV6_VALUES, MTU, VALUE_BYTES, DataType
+from traffic.wire import FRAME_OVERHEAD, FULL_FRAME, GRADIENT_PORT, IPV4_VALUES, IPV6_VALUES, MTU, VALUE_BYTES, DataType
 
 PARAMETER_SERVER = "ps"
 
@@ -29,15 +30,16 @@ BURST = 8
 """Packets of each worker that may stand in a queue without being congestion."""
 MAX_AHEAD = 4
 """Quanta of a peer's rate in a burst: where all send to one link, a burst takes a quantum of the link's."""
-HEADROOM = 0.97
+HEADROOM = 0.985
 """Share of a link that its only sender uses: a queue that was left when it made up for lost time drains, and what is in
 its lower classes gets its turn."""
 LONGEST_FEEDBACK = 20 * MILLISECOND
 """Between two reports to a sender: it eases off no sooner."""
 RARE_FEEDBACK = 100 * MILLISECOND
 """To one whose link is its own, and its rate with it: what reports cost hosts is more than what they say."""
-ARREARS = 16
-"""Packets of time lost that such a sender makes up for: nobody else's stand in the queue behind them."""
+ARREARS, TOGETHER, LONGEST_TOGETHER = 40 * MILLISECOND, 4, 20 * MILLISECOND
+"""Lost time that such a sender makes up for, packets of a burst, each of which wakes a process at every hop, and their
+time on the link: nobody else's stand in the queue behind them, which has room for 80 ms by default."""
 
 
 class Op(Enum):
@@ -194,8 +196,15 @@ class Job:
         )
         if not certain or (destination, source) not in self.plan.rates:
             return replace(settings, rate=bounds)
-        arrears = max(settings.arrears, round(ARREARS * 8 * MTU * SECOND / line))
-        return replace(settings, rate=bounds, arrears=arrears, feedback=(RARE_FEEDBACK, RARE_FEEDBACK))
+        quantum = max(settings.quantum, round(TOGETHER * 8 * FULL_FRAME * SECOND / self.line_rate))
+        return replace(
+            settings,
+            rate=bounds,
+            feedback=(RARE_FEEDBACK, RARE_FEEDBACK),
+            arrears=ARREARS,
+            quantum=quantum,
+            ahead=max(min(math.ceil(self.line_rate / line / HEADROOM), LONGEST_TOGETHER // quantum), 1),
+        )
 
     @property
     def _rates(self) -> RateSettings:

@@ -24,12 +24,9 @@ from traffic.packer import TensorId, decode, encode
 from traffic.transport.loss import ErrorFeedback, Fill, fill_lost, least_important
 from traffic.transport.receiver import Expectation, ReceiveReport
 from traffic.transport.sender import SendReport
-from traffic.wire import MTU, DataType
+from traffic.wire import FULL_FRAME, DataType
 
 Floats = NDArray[np.float32]
-
-FULL_FRAME = MTU + 14
-"""Bytes of an Ethernet frame that carries a full packet."""
 
 
 class Host(Protocol):

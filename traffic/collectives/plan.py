@@ -14,11 +14,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from topologies.errors import UsageError
+
+if TYPE_CHECKING:
+    from traffic.collectives.tacos.schedule import Schedule
 
 MOST_SENDS = 1 << 11
 """From one node to another in one plan: how many the header can tell apart (names.py)."""
@@ -62,7 +66,8 @@ class Plan:
     chunks: int
     sends: tuple[Send, ...]
     rates: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    """Bits/s from one node to another, and from a node to itself: to all others together. No sender goes beyond."""
+    """Bits/s from one node to another, and, where links share ports, from a node to itself: to all others together. No
+    sender goes beyond."""
     reserved: bool = False
     """Those rates are the senders' alone: nobody else uses their links, so there is no less to go down to."""
     timed_for: float = 0.0
@@ -197,26 +202,35 @@ def chain(workers: int, nodes: int, root: int, chunks: int = 8) -> Plan:
 
 
 def from_file(file: Path, workers: int) -> Plan:
+    """Return the plan of a schedule in a file; see from_schedule. Raises UsageError that names the file."""
+    from traffic.collectives.tacos import files  # here, since scipy takes a second to load
+
+    schedule = files.load(file)
+    try:
+        return from_schedule(schedule, workers, file.name)
+    except UsageError as error:
+        raise UsageError(error.message, file=file) from None
+
+
+def from_schedule(schedule: Schedule, workers: int, name: str) -> Plan:
     """Return a schedule's plan, once it is verified: link and time give the order of sends, its path theirs.
 
-    Rank i is the i-th member of the schedule's group. Raises UsageError that names the file.
+    Rank i is the i-th member of the schedule's group. Raises UsageError.
     """
-    from traffic.collectives.tacos import files  # here, since scipy takes a second to load
     from traffic.collectives.tacos.schedule import REDUCTIONS
     from traffic.collectives.tacos.verify import RejectedError, final, initial, verify
 
-    schedule = files.load(file)
     demand = schedule.demand
     if len(demand.group) != workers:
-        raise UsageError(f"is a schedule for {len(demand.group)} ranks, not for {workers}", file=file)
+        raise UsageError(f"is a schedule for {len(demand.group)} ranks, not for {workers}")
     try:
         verify(schedule)
     except RejectedError as error:
-        raise UsageError(f"is a wrong schedule: {error}", file=file) from None
+        raise UsageError(f"is a wrong schedule: {error}") from None
     rank = {npu: number for number, npu in enumerate(demand.group)}
     pairs = zip(schedule.source.tolist(), schedule.destination.tolist(), strict=True)
     if outside := (set(schedule.source.tolist()) | set(schedule.destination.tolist())) - set(rank):
-        raise UsageError(f"sends through NPU {min(outside)}, which is not of its group", file=file)
+        raise UsageError(f"sends through NPU {min(outside)}, which is not of its group")
     ends = [(rank[source], rank[destination]) for source, destination in pairs]
     columns = zip(
         schedule.start.tolist(),
@@ -229,16 +243,17 @@ def from_file(file: Path, workers: int) -> Plan:
     )
     sends = [(start, end, chunk, *pair, reduces, path) for start, end, chunk, pair, reduces, path in columns]
     if any(path > MOST_PATH for *_, path in sends):
-        raise UsageError(f"names paths beyond {MOST_PATH}", file=file)
+        raise UsageError(f"names paths beyond {MOST_PATH}")
     network = schedule.network
     rates: defaultdict[tuple[int, int], float] = defaultdict(float)
     for link in sorted(set(schedule.link.tolist())):  # all ways from one to the other together
         way = rank[int(network.source[link])], rank[int(network.destination[link])]
         rates[way] += 8 * float(network.bandwidth[link])
-    for npu in set(schedule.source.tolist()):
-        rates[rank[npu], rank[npu]] = 8 * network.out_rate(npu)
-    plan = _plan(file.name, workers, workers, demand.chunks, sends)
     alone = network.ports is None
+    if not alone:
+        for npu in set(schedule.source.tolist()):
+            rates[rank[npu], rank[npu]] = 8 * network.out_rate(npu)
+    plan = _plan(name, workers, workers, demand.chunks, sends)
 
     def by_chunk(npus: NDArray[np.uint32], chunks: NDArray[np.uint32]) -> tuple[tuple[int, ...], ...]:
         found: list[list[int]] = [[] for _ in range(demand.chunks)]

@@ -29,6 +29,8 @@ class Statistics:
     """Those sent again included."""
     bytes: int = 0
     """Headers and values as sent."""
+    ignored: dict[str, int] = field(default_factory=dict)
+    """Packets that this node received and that are part of no message, by reason."""
 
     def add(self, report: SendReport) -> None:
         """Count a message."""

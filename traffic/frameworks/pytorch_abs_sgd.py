@@ -252,8 +252,9 @@ def abs_sgd(
     ) as training:  # fmt: skip
         training.wants_end = updates <= 1
         if (place := roster_of(roster)) is not None:
-            own = address or os.environ.get(ADDRESS_VARIABLE, "")
-            with Membership(Caller("", own, *place, "gradlane", source.values)) as membership:
+            own: str = address or os.environ.get(ADDRESS_VARIABLE) or ""
+            server, port = place
+            with Membership(Caller("", own, server, port, "gradlane", source.values)) as membership:
                 membership.train(training)
                 membership.done({"rank": training.worker.rank, "updates": training.worker.state.updates})
         else:

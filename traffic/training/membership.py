@@ -181,8 +181,9 @@ class Membership:
             seat = self._seat()
             try:
                 with self._open(seat) as sums:
-                    state = newest(sums, seat.rank, len(seat.job.workers), training.worker.state)
-                    training.regroup(sums, seat.rank, len(seat.job.workers), state)
+                    worker, size = training.worker, len(seat.job.workers)
+                    state, worker.ending = newest(sums, seat.rank, size, worker.state, worker.rule, worker.ending)
+                    training.regroup(sums, seat.rank, size, state)
                     connected(sums)
                     training.run()
                     sums.barrier()

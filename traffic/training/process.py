@@ -109,7 +109,7 @@ def algorithm_of(settings: WorkerSettings) -> Algorithm:
             return SynchronousSGD(settings.batch)
         case "abs_sgd":
             return AbsSGD(
-                micro=settings.batch, fitted=not settings.local, compensation=settings.compensation,
+                micro=settings.batch, fitted=True, compensation=settings.compensation,
                 grace=settings.grace, local=settings.local,
             )  # fmt: skip
     raise UsageError(f"no algorithm is named {settings.algorithm!r}; there are synchronous and abs_sgd")

@@ -105,18 +105,21 @@ class Flight:
 
     def __init__(self, sums: Future[Any], notes: Future[Any], values: int) -> None:
         self._futures, self._values = (sums, notes), values
-        self.began, self.ended = time.monotonic(), inf
+        self.began, self._ended = time.monotonic(), inf
         for future in self._futures:
-            future.add_done_callback(self._note)
-
-    def _note(self, _: Future[Any]) -> None:
-        if all(future.done() for future in self._futures):
-            self.ended = time.monotonic()
+            future.add_done_callback(lambda _: self.ended)
 
     @property
     def over(self) -> bool:
         """Whether it has come."""
         return all(future.done() for future in self._futures)
+
+    @property
+    def ended(self) -> float:
+        """When it came, or infinity. A future is done before it calls back: whoever sees that first notes the time."""
+        if self._ended == inf and self.over:
+            self._ended = time.monotonic()
+        return self._ended
 
     @property
     def missing(self) -> list[Future[Any]]:

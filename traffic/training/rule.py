@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from math import sqrt
 
@@ -69,18 +69,19 @@ class Rule:
 
     def step(self, state: State, total: Total) -> State:
         """Return the replica after an update; one of no samples changes nothing but the count of updates."""
-        counted = replace(state, updates=state.updates + 1, samples=state.samples + total.samples)
-        if total.samples == 0:
-            return counted
+        arrived = total.samples
+        updates, samples = state.updates + 1, state.samples + arrived
+        if arrived == 0:
+            return State(state.weights, state.velocity, updates, samples)
         direction, there = total.mean()
         if self.decay:
             direction = direction + np.float32(self.decay) * state.weights
         velocity = state.velocity
         if self.momentum:
             direction = direction if velocity is None else np.float32(self.momentum) * velocity + direction
-        step = np.float32(self.rate_of(total.samples)) * direction
+        step = np.float32(self.rate_of(arrived)) * direction
         if there is not None:
             step *= there
             old = 0 if velocity is None else velocity
             direction = np.where(there, direction, old).astype(np.float32)
-        return replace(counted, weights=state.weights - step, velocity=direction if self.momentum else None)
+        return State(state.weights - step, direction if self.momentum else None, updates, samples)

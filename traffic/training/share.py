@@ -55,7 +55,7 @@ class Share:
     @property
     def samples(self) -> float:
         """Samples behind it; where chunks differ, their mean."""
-        return float(self.counts.mean(dtype=np.float64))
+        return float(np.add.reduce(self.counts, dtype=np.float64)) / self.counts.size
 
     def __add__(self, other: Share) -> Share:
         return Share(self.sums + other.sums, self.counts + other.counts)
@@ -104,7 +104,7 @@ class Total:
         A chunk that nobody delivered has no mean; it is 0 in the first and False in the second.
         """
         counts, sums = self.share.counts, self.share.sums
-        least, most = counts.min(), counts.max()
+        least, most = np.minimum.reduce(counts), np.maximum.reduce(counts)
         if least == most:
             if most == 0:
                 return np.zeros_like(sums), np.zeros(sums.size, np.bool_)

@@ -177,7 +177,7 @@ class Peer:
 
     def set_rate(self) -> None:
         """Let the pacer follow the rate."""
-        self.pacer.rate, self.pacer.arrears_ns = self.rate.rate, self.settings.arrears
+        self.pacer.rate = self.rate.rate
 
     def replay_early(self, key: bytes, now: int) -> None:
         """Give the core the data of a message that came before its opening."""
@@ -250,6 +250,8 @@ class Peer:
     def adopt(self, settings: Settings) -> None:
         """Behave so from now on, at the rate of a beginning."""
         self.settings, self.rate = settings, RateControl(settings.rate)
+        self.pacer.quantum_ns, self.pacer.ahead = settings.quantum, settings.ahead
+        self.pacer.arrears_ns = settings.arrears
         self.set_rate()
 
     def fail(self, error: TransportError) -> None:
@@ -390,13 +392,11 @@ class Endpoint:
         if source in self.peers:
             return self.peers[source]
         settings = settings or self.settings
-        rate = RateControl(settings.rate)
         pacer = load()[0].new("struct pacer *")
         pacer.line_rate = settings.rate.line
-        pacer.overhead, pacer.burst, pacer.quantum_ns = settings.frame_overhead, settings.burst, settings.quantum
-        pacer.ahead = settings.ahead
-        peer = Peer(self, address, source, settings, rate, pacer)
-        peer.set_rate()
+        pacer.overhead, pacer.burst = settings.frame_overhead, settings.burst
+        peer = Peer(self, address, source, settings, RateControl(settings.rate), pacer)
+        peer.adopt(settings)
         self.peers[source] = peer
         return peer
 

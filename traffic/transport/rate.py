@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 
 from traffic.transport.timing import MILLISECOND, SECOND
+from traffic.wire import FULL_FRAME
 
 MARK_GAIN = 1 / 8
 DELAY_GAIN = 0.8
@@ -28,7 +29,7 @@ CALM_ROUNDS = 5
 CALM_FACTOR = 1.25
 BEYOND_FAIR = 1 / 8
 """Of a packet a round trip: how a rate grows that takes what others do not use."""
-FRAME_BITS = 1514 * 8
+FRAME_BITS = 8 * FULL_FRAME
 
 
 @dataclass(frozen=True)

@@ -141,6 +141,21 @@ class SocketEndpoint:
         if not self._thread.is_alive():
             raise Cancelled("the endpoint is closed")
 
+    def ignored(self) -> dict[str, int]:
+        """Return how many packets were received and are part of no message, by reason; reasons that occurred."""
+        counts, core = self.endpoint.counts, self.endpoint.core.struct
+        found = {
+            "malformed": counts.malformed + core.malformed,
+            "foreign": counts.foreign + core.foreign,
+            "forged": counts.forged,
+            "replayed": counts.replayed,
+            "of another life": counts.stale,
+            "early, no room": counts.early_dropped,
+            "cut": int(self._reception.truncated),
+            "no row": int(self._rows.overflow),
+        }
+        return {reason: count for reason, count in found.items() if count}
+
     def close(self) -> None:
         """Give up every message and end the thread.
 

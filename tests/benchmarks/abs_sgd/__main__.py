@@ -70,8 +70,8 @@ def _fabric(runs: Runs, before: dict[str, Any], options: argparse.Namespace, con
     def keep(found: dict[str, Any]) -> None:
         _write({**before, "fabric": found}, options.output)
         fabric.draw(found, drawn)
-        for which in ("speedup", "speedup_own_steps"):
-            console.print(f"{which}: {found[which]['median']}x ({found[which]['least']} to {found[which]['most']})")
+        speedup = found["speedup"]
+        console.print(f"speedup: {speedup['median']}x ({speedup['least']} to {speedup['most']})")
 
     fabric.run(runs, console, options.output.parent, keep, pairs=options.pairs, every=options.full)
     console.print(f"written: {options.output}, {drawn}")

@@ -30,6 +30,12 @@ def _interface() -> FFI:
 
 
 @cache
+def _arrays() -> tuple[Any, Any]:
+    """Return the types of arrays of values and of numbers, which cffi takes long to look up by name."""
+    return _interface().typeof("float[]"), _interface().typeof("int64_t[]")
+
+
+@cache
 def _functions() -> Any:
     return _interface().dlopen(str(library("gradients", [HERE / "gradients.c"], flags=FLAGS, libraries=["-lm"])))
 
@@ -42,32 +48,29 @@ class CompiledClassification(Classification):
         super().__init__(network, inputs, labels, held_out)
         functions = _functions()
         self._sum, self._right = getattr(functions, f"{model}_gradient_sum"), getattr(functions, f"{model}_right")
+        self._floats, self._numbers = _arrays()
+        self._pointer = _interface().from_buffer
         self._parts = [
-            (np.ascontiguousarray(images, np.float32), np.ascontiguousarray(truth, np.int64))
-            for images, truth in (self._seen, self._held_out)
+            (self._pointer(self._floats, part), self._pointer(self._numbers, truth))
+            for part, truth in (
+                (np.ascontiguousarray(images, np.float32), np.ascontiguousarray(labels, np.int64))
+                for images, labels in (self._seen, self._held_out)
+            )
         ]
+        self._judged = held_out
 
     def gradient_sum(self, weights: Floats, samples: Indices) -> Floats:
         """Return the sum of the gradients of these samples, shape (values,)."""
         found = np.empty(self.values, np.float32)
-        pointers = (_pointer("float *", weights), *self._pointers(0), _pointer("int64_t *", samples))
-        if self._sum(*pointers, len(samples), _pointer("float *", found)):
+        pointer, floats, count = self._pointer, self._floats, len(samples)
+        which = pointer(self._numbers, samples)
+        if self._sum(pointer(floats, weights), *self._parts[0], which, count, pointer(floats, found)):
             raise MemoryError
         return found
 
     def accuracy(self, weights: Floats) -> float:
         """Return the share of the samples held out that are classified right."""
-        count = len(self._parts[1][1])
-        right: int = self._right(_pointer("float *", weights), *self._pointers(1), count)
+        right: int = self._right(self._pointer(self._floats, weights), *self._parts[1], self._judged)
         if right < 0:
             raise MemoryError
-        return right / count
-
-    def _pointers(self, part: int) -> tuple[Any, Any]:
-        images, labels = self._parts[part]
-        return _pointer("float *", images), _pointer("int64_t *", labels)
-
-
-def _pointer(kind: str, array: Any) -> Any:
-    """Return a pointer to an array's values, which must be in C's order and of that kind."""
-    return _interface().from_buffer(kind.replace("*", "[]"), array)
+        return right / self._judged

@@ -13,9 +13,9 @@ enum { CHANNELS = 8, HALF = 7, PLACES = 49, AROUND = 9, TAPS = AROUND * CHANNELS
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 typedef float anywhere __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float)), may_alias));
 
-static inline lanes load(const float *from) { return *(const anywhere *)from; }
-
-static inline void store(float *to, lanes value) { *(anywhere *)to = value; }
+/* Not functions: how those return vectors depends on the machine they are compiled for. */
+#define LOAD(from) (*(const anywhere *)(from))
+#define STORE(to, value) (*(anywhere *)(to) = (value))
 
 #define EACH_ROW(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) /* ROWS of them, in registers of their own */
 
@@ -26,12 +26,12 @@ static void multiply(const float *in, int rows, int ins, const float *matrix, co
         for (; row + ROWS <= rows; row += ROWS) {
             const float *from = in + (size_t)row * ins;
             float *to = out + (size_t)row * outs + column;
-#define BEGIN(k) lanes sum##k = load(bias ? bias + column : to + (size_t)k * outs);
+#define BEGIN(k) lanes sum##k = LOAD(bias ? bias + column : to + (size_t)k * outs);
 #define ADD(k) sum##k += from[(size_t)k * ins + i] * weight;
-#define END(k) store(to + (size_t)k * outs, sum##k);
+#define END(k) STORE(to + (size_t)k * outs, sum##k);
             EACH_ROW(BEGIN)
             for (int i = 0; i < ins; i++) {
-                lanes weight = load(matrix + (size_t)i * outs + column);
+                lanes weight = LOAD(matrix + (size_t)i * outs + column);
                 EACH_ROW(ADD)
             }
             EACH_ROW(END)
@@ -41,9 +41,9 @@ static void multiply(const float *in, int rows, int ins, const float *matrix, co
         }
         for (; row < rows; row++) {
             float *to = out + (size_t)row * outs + column;
-            lanes sum = load(bias ? bias + column : to);
-            for (int i = 0; i < ins; i++) sum += in[(size_t)row * ins + i] * load(matrix + (size_t)i * outs + column);
-            store(to, sum);
+            lanes sum = LOAD(bias ? bias + column : to);
+            for (int i = 0; i < ins; i++) sum += in[(size_t)row * ins + i] * LOAD(matrix + (size_t)i * outs + column);
+            STORE(to, sum);
         }
     }
 }
@@ -54,13 +54,13 @@ static void outer(const float *in, const float *error, int rows, int ins, int ou
         int i = 0;
         for (; i + ROWS <= ins; i += ROWS) {
             float *to = sum + (size_t)i * outs + column;
-#define BEGIN(k) lanes part##k = load(to + (size_t)k * outs);
+#define BEGIN(k) lanes part##k = LOAD(to + (size_t)k * outs);
 #define ADD(k) part##k += from[k] * each;
-#define END(k) store(to + (size_t)k * outs, part##k);
+#define END(k) STORE(to + (size_t)k * outs, part##k);
             EACH_ROW(BEGIN)
             for (int row = 0; row < rows; row++) {
                 const float *from = in + (size_t)row * ins + i;
-                lanes each = load(error + (size_t)row * outs + column);
+                lanes each = LOAD(error + (size_t)row * outs + column);
                 EACH_ROW(ADD)
             }
             EACH_ROW(END)
@@ -69,10 +69,10 @@ static void outer(const float *in, const float *error, int rows, int ins, int ou
 #undef END
         }
         for (; i < ins; i++) {
-            lanes part = load(sum + (size_t)i * outs + column);
+            lanes part = LOAD(sum + (size_t)i * outs + column);
             for (int row = 0; row < rows; row++)
-                part += in[(size_t)row * ins + i] * load(error + (size_t)row * outs + column);
-            store(sum + (size_t)i * outs + column, part);
+                part += in[(size_t)row * ins + i] * LOAD(error + (size_t)row * outs + column);
+            STORE(sum + (size_t)i * outs + column, part);
         }
     }
 }

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.collectives.world import World
 from topologies.errors import UsageError
-from traffic.collectives.job import HEADROOM, RARE_FEEDBACK, Job, Op
+from traffic.collectives.job import ARREARS, HEADROOM, RARE_FEEDBACK, Job, Op
 from traffic.collectives.names import Name, Origin
 from traffic.collectives.plan import Plan, chain, from_file, halving_doubling, parameter_server, ring
 from traffic.collectives.tacos import files
@@ -156,18 +156,15 @@ def test_a_schedule_says_how_fast_each_way_is(tmp_path: Path) -> None:
     file = tmp_path / "schedule.json"
     files.save(synthesise(network, demand(network, Collective.ALL_REDUCE, 1e6)), file)
     job = Job(number=1, workers=("10.0.0.1", "10.0.0.2", "10.0.0.3"), collective=str(file), line_rate=1e7)
-    assert job.plan.rates == {
-        **{(0, 1): 8e6, (1, 0): 16e6, (1, 2): 4e6, (2, 1): 8e6},
-        **{(0, 0): 8e6, (1, 1): 20e6, (2, 2): 8e6},
-    }
-    assert (job.meeting(0).rate.line, job.meeting(1).rate.line) == (8e6, 1e7)
+    assert job.plan.rates == {(0, 1): 8e6, (1, 0): 16e6, (1, 2): 4e6, (2, 1): 8e6}
+    assert job.meeting(0).rate.line == 1e7
     assert job.settings_between(1, 2).rate.line == HEADROOM * 4e6
     assert job.settings_between(1, 0).rate.line == HEADROOM * 1e7  # the host is slower than the schedule's link
     assert job.settings_between(0, 2).rate.line == 1e7  # the schedule has no such link
     slow = job.settings_between(1, 2).rate
     assert slow.initial == slow.least == slow.line  # whose alone it is
     assert job.settings_between(1, 2).feedback == (RARE_FEEDBACK, RARE_FEEDBACK)
-    assert job.settings_between(1, 2).arrears == pytest.approx(16 * 1514 * 8 / 4e6 * SECOND, rel=0.02)
+    assert job.settings_between(1, 2).arrears == ARREARS > job.settings.arrears
     assert job.settings_between(0, 2).feedback[0] < RARE_FEEDBACK
     assert job.settings_between(0, 2).arrears == job.settings.arrears
 

@@ -27,6 +27,7 @@ KEYS = {
     "ternary_wide": [("ternary", 128), ("ternary", 9)],
     "range": [("range", 16)],
     "range_narrow": [("range", 8), ("ternary", 3), ("range", 5)],
+    "range_tiny": [("range", 5), ("range", 3), ("exact", 2), ("range", 7)],
     "range_wide": [("range", 100), ("exact", 4)],
     "mixed": [("ternary", 16), ("range", 16), ("exact", 3), ("lpm", 24), ("range", 8)],
 }

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from traffic.collectives.server import Server
 from traffic.training import checkpoint
 from traffic.training.algorithms import AbsSGD, DelayedAveraging, SynchronousSGD
 from traffic.training.effects import Algorithm
-from traffic.training.real import RealTraining
+from traffic.training.real import Flight, RealTraining
 from traffic.training.rule import Rule
 from traffic.training.share import Floats, Total
 from traffic.transport.tolerance import Tolerance
@@ -183,3 +185,21 @@ def test_replicas_are_identical_over_the_transport(
     assert quadratic().loss(runs[0].worker.state.weights) < 0.7 * quadratic().loss(quadratic().initial())
     if not tolerance:
         assert runs[0].worker.state.samples == sum(run.progress.samples for run in runs)
+
+
+class Quiet(Future[Any]):
+    """A future that is done and has not called back yet."""
+
+    def add_done_callback(self, fn: Callable[..., object]) -> None:
+        pass
+
+
+def test_a_sum_that_has_come_has_an_end_before_its_callbacks_have_run() -> None:
+    sums, notes = Quiet(), Quiet()
+    flight = Flight(sums, notes, 1)
+    assert not flight.over
+    assert flight.ended == inf
+    for future in (sums, notes):
+        future.set_result(None)
+    assert flight.over
+    assert flight.began <= flight.ended < inf

@@ -22,7 +22,7 @@ from traffic.transport.receiver import Expectation
 from traffic.transport.settings import Settings
 from traffic.transport.sockets import SocketEndpoint
 from traffic.transport.timing import SECOND
-from traffic.wire import GradientType
+from traffic.wire import GradientType, version_type
 
 LONG = 60
 CE = 3
@@ -50,6 +50,17 @@ def test_messages_of_many_sizes_cross_both_ways(address: str, segment: int) -> N
         for values, received, sent in results:
             np.testing.assert_array_equal(received.result(LONG).values, values)
             assert not len(sent.result(LONG).missing)
+
+
+def test_packets_in_vain_are_counted_by_reason() -> None:
+    with two() as ((one, to_other), (other, to_one)), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        stranger.sendto(b"no header", other.address)
+        for _ in range(2):
+            stranger.sendto(bytes([version_type(GradientType.ACK)]) + bytes(60), other.address)
+        receiving = other.receive(to_one, TensorId())
+        one.send(to_other, gradient(1000), TensorId()).result(LONG)
+        receiving.result.result(LONG)
+        assert (one.ignored(), other.ignored()) == ({}, {"malformed": 1, "foreign": 2})
 
 
 def test_a_job_with_a_key_and_values_placed_where_the_user_wants_them() -> None:

@@ -146,7 +146,11 @@ def run(
         predicted = ""
         if one.predicted is not None:
             predicted = f", {one.median / one.predicted:.3f} x the predicted {one.predicted * 1e3:,.1f} ms"
-        typer.echo(f"{one.collective}: {one.median * 1e3:,.1f} ms ({low:,.1f} to {high:,.1f}){predicted}; values right")
+        vain = "".join(f", {count} in vain ({reason})" for reason, count in one.ignored.items())
+        typer.echo(
+            f"{one.collective}: {one.median * 1e3:,.1f} ms ({low:,.1f} to {high:,.1f}){predicted}; values right; "
+            f"{one.again} packets sent again{vain}"
+        )
 
 
 @schedule_app.command("compare")

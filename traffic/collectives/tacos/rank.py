@@ -3,8 +3,9 @@
 """One rank of a measured run: `python -m traffic.collectives.tacos.rank JOB RANK VALUES ROUNDS`.
 
 Does the job's collective with tensors of whole numbers, which any order of additions sums exactly, and prints a line of
-JSON: the seconds of each round since all ranks began, and how many values of all rounds were wrong. They are on one
-machine, whose clock is theirs: rank 0 names the instant at which all begin, so that nobody waits for one that is late.
+JSON: the seconds of each round since all ranks began, how many values of all rounds were wrong, how many packets were
+sent again, and how many were received in vain, by reason. Ranks are on one machine, whose clock is theirs: rank 0 names
+the instant at which all begin, so that nobody waits for one that is late.
 """
 
 from __future__ import annotations
@@ -72,9 +73,11 @@ def main() -> None:
                 seconds.append(time.monotonic() - begin)
                 wrong += int((found.values != wanted).sum())
             communicator.barrier()
+            counts = communicator.statistics
     except GradlaneError as error:
         sys.exit(str(error))
-    print(json.dumps({"seconds": seconds, "wrong": wrong}), flush=True)
+    again = counts.sent_packets - counts.packets
+    print(json.dumps({"seconds": seconds, "wrong": wrong, "again": again, "ignored": counts.ignored}), flush=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from topologies import processes
 from topologies.errors import FailureError, UsageError
 from topologies.state import RunningFabric
 from traffic.collectives.job import Job, Op
+from traffic.collectives.plan import from_schedule
 from traffic.collectives.tacos.files import save
 from traffic.collectives.tacos.naming import FRAME_BYTES, from_fabric
 from traffic.collectives.tacos.play import dependencies, timed
@@ -37,6 +39,10 @@ class Measured:
     seconds: tuple[float, ...]
     predicted: float | None
     """By the schedule, packet headers counted; None for a fixed algorithm."""
+    again: int
+    """Packets of all ranks and rounds that were sent again."""
+    ignored: dict[str, int]
+    """Packets that ranks received in vain, by reason."""
 
     @property
     def median(self) -> float:
@@ -51,6 +57,8 @@ class Measured:
             "all_ms": [seconds * 1e3 for seconds in self.seconds],
             "predicted_ms": None if self.predicted is None else self.predicted * 1e3,
             "of_predicted": None if self.predicted is None else self.median / self.predicted,
+            "packets_again": self.again,
+            "packets_ignored": self.ignored,
         }
 
 
@@ -72,6 +80,10 @@ def run(
                 f"the schedule is for {collective.network.npus} hosts, {fabric.name} has {len(fabric.hosts)}"
             )
         members = [fabric.hosts[npu].name for npu in collective.demand.group]
+        try:
+            from_schedule(pinned(collective), len(members), collective.engine)
+        except UsageError as error:
+            raise UsageError(f"the schedule {error.message}") from None
         collective = on_the_wire(collective, values)
         predicted = collective.seconds
         if collective.demand.collective is Collective.ALL_TO_ALL:  # a tensor that holds what each has for each
@@ -80,7 +92,9 @@ def run(
         members = hosts or [host.name for host in fabric.hosts]
     sites = [site_of(running, name) for name in members]
     if isinstance(collective, Schedule):  # which says how fast each way is
-        line_rate = 8 * max(collective.network.out_rate(npu) for npu in range(collective.network.npus))
+        line_rate = max(site.line_rate for site in sites)
+        if math.isinf(line_rate):
+            line_rate = 8 * max(collective.network.out_rate(npu) for npu in range(collective.network.npus))
     else:  # of any way between hosts: what one peer can take at best
         line_rate = 8 * float(from_fabric(fabric).bandwidth.max())
     with ExitStack() as stack:
@@ -109,7 +123,10 @@ def run(
         raise FailureError(f"{wrong[0]} has wrong values in the end")
     seconds = tuple(max(one["seconds"][i] for one in told) for i in range(1, rounds + 1))
     label = collective.engine if isinstance(collective, Schedule) else collective
-    return Measured(label, seconds, predicted)
+    ignored: Counter[str] = Counter()
+    for one in told:
+        ignored.update(one["ignored"])
+    return Measured(label, seconds, predicted, sum(one["again"] for one in told), dict(ignored))
 
 
 def pinned(schedule: Schedule) -> Schedule:
