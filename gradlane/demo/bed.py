@@ -156,10 +156,12 @@ class Bed:
         )
 
     def close(self) -> list[Answer]:
-        """Close the exchange everywhere; returns the servers' answers."""
-        everybody = {**self.workers, **{-1 - number: server for number, server in self.servers.items()}}
-        answers = ask(everybody, "close", START_SECONDS, self.check)
-        return [answers[-1 - number] for number in self.servers]
+        """Close the exchange everywhere; returns the servers' answers.
+
+        Workers first: one that takes its leave of a server that is gone waits for as long as a job is patient.
+        """
+        ask(self.workers, "close", START_SECONDS, self.check)
+        return list(ask(self.servers, "close", START_SECONDS, self.check).values())
 
     def forget(self, track: str) -> None:
         """Drop a track."""

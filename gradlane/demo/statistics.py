@@ -139,6 +139,7 @@ def row(trainings: Sequence[Training], targets: Sequence[float], reference: Sequ
 def _row(trainings: Sequence[Training], targets: Sequence[float]) -> dict[str, Any]:
     rounds = np.concatenate([training.rounds for training in trainings])
     segments = [segment for training in trainings for segment in training.segments]
+    watched = [segment.background for segment in segments if segment.background]
     finals = [training.final_accuracy for training in trainings]
     return {
         "method": trainings[0].method,
@@ -158,8 +159,7 @@ def _row(trainings: Sequence[Training], targets: Sequence[float]) -> dict[str, A
         "loss": _joined([segment.lost for segment in segments]),
         "bytes": float(np.mean([segment.bytes_per_round for segment in segments])),
         "background": {
-            key: float(np.mean([segment.background[key] for segment in segments]))
-            for key in (segments[0].background if segments else {})
+            key: float(np.mean([figures[key] for figures in watched])) for key in (watched[0] if watched else {})
         },
         "cpu": {key: float(np.mean([segment.cpu[key] for segment in segments])) for key in segments[0].cpu},
         "replicas_equal": all(segment.same for segment in segments),
@@ -224,7 +224,12 @@ def background_figures(answers: Sequence[Answer], begin: float, end: float) -> d
 
 
 def unfair(mine: Mapping[str, float], baseline: Mapping[str, float]) -> list[str]:
-    """Return in which figures background is worse off under a method than under the baseline."""
+    """Return in which figures background is worse off under a method than under the baseline.
+
+    Nothing where a method's segments were too short for a burst to be due in them.
+    """
+    if not mine or not baseline:
+        return []
     found = []
     for key in ("delivered", "complete"):
         if mine[key] < (1 - FAIR) * baseline[key]:

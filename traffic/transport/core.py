@@ -194,12 +194,6 @@ class OutboundMessage:
         return bool(struct.again_next < struct.again_count or struct.fresh_next < struct.fresh_count)
 
     @property
-    def left(self) -> int:
-        """How many packets are to be sent."""
-        struct = self.struct
-        return int(struct.again_count - struct.again_next + struct.fresh_count - struct.fresh_next)
-
-    @property
     def unsent(self) -> NDArray[np.bool_]:
         """Which packets wait to be sent, for the first time or again."""
         waiting = np.zeros(self.packets, np.bool_)

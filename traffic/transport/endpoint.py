@@ -95,8 +95,6 @@ class Peer:
     sending: dict[bytes, Sending] = field(default_factory=dict)
     waiting: dict[bytes, Sending] = field(default_factory=dict)
     """Of them, those that have packets to send."""
-    current: Sending | None = None
-    """Whose packets were sent last."""
     receiving: dict[bytes, Receiving] = field(default_factory=dict)
     complete: OrderedDict[bytes, Receiving] = field(default_factory=OrderedDict)
     """Messages that have arrived: they linger, and those that nobody here asked for yet stay until somebody does."""
@@ -532,26 +530,14 @@ class Endpoint:
             timed.tick(now)
 
     def turns(self) -> list[Sending]:
-        """Return what may be sent: of every peer the message of the highest priority.
-
-        Among equals that of the first layer, of one layer the eldest. But one that has less left than this one is
-        finished first: what stays half sent keeps its receiver waiting, who has nothing to pass on meanwhile.
-        """
+        """Return what may be sent: of every peer the message of the highest priority, the eldest among equals."""
         chosen = []
         for peer in self.peers.values():
             if not peer.waiting:
                 continue
             ready = [message for message in peer.waiting.values() if not message.paused]
             if ready:
-                first = max(ready, key=lambda message: (message.priority, -message.ids.layer, -message.begun))
-                current = peer.current
-                if (
-                    current not in ready
-                    or not current.message.struct.sent
-                    or current.message.left >= first.message.left
-                ):
-                    peer.current = current = first
-                chosen.append(current)
+                chosen.append(max(ready, key=lambda message: (message.priority, -message.begun)))
         return chosen
 
 

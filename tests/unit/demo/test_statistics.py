@@ -98,3 +98,4 @@ def test_background_that_falls_behind_by_more_than_a_tenth_is_unfair() -> None:
     slower = FAIR | {"completion_p99_s": 0.13}
     assert statistics.unfair(slower, FAIR) == ["completion_p99_s 130 ms instead of 100 ms"]
     assert len(statistics.unfair(FAIR | {"delivered": 0.8}, FAIR)) == 1
+    assert statistics.unfair({}, FAIR) == statistics.unfair(FAIR, {}) == []

@@ -15,7 +15,7 @@ from traffic.transport.ranges import mask_of
 from traffic.transport.receiver import Expectation
 from traffic.transport.settings import Settings
 from traffic.transport.timing import MILLISECOND, SECOND
-from traffic.transport.virtual import Port, Trouble
+from traffic.transport.virtual import Trouble
 from traffic.wire import DataType
 
 share = st.floats(0, 0.4)
@@ -208,32 +208,3 @@ def test_of_a_message_that_may_miss_nothing_the_fabric_may_drop_nothing() -> Non
     world, values = pair(), gradient(100 * 360)
     assert world.send(values, TensorId(round=1)).message.protected.all()
     assert not world.send(values, TensorId(round=2), tolerance=0.1).message.protected.all()
-
-
-def order_of(*messages: tuple[int, int], later: tuple[int, int] | None = None) -> list[int]:
-    """Send messages of (layer, values) at once, another one 5 ms later; return the layers as they complete."""
-    world = pair(settings=PATIENT, port=Port(rate=20e6))
-    done: list[int] = []
-
-    def send(layer: int, values: int) -> None:
-        ids = TensorId(tensor=layer, layer=layer)
-        receiving = world.receive(ids, Expectation(values=values))
-        receiving.result.add_done_callback(lambda _: done.append(layer))
-        world.send(gradient(values, layer), ids)
-
-    for layer, values in messages:
-        send(layer, values)
-    world.run(0.005)
-    if later is not None:
-        send(*later)
-    world.run()
-    return done
-
-
-def test_of_equal_priority_the_first_layer_goes_first() -> None:
-    assert order_of((15, 20_000), (7, 20_000), (4, 20_000), (5, 20_000)) == [15, 4, 5, 7]  # 15 had begun
-
-
-def test_a_message_with_less_left_than_a_more_urgent_one_has_is_finished_first() -> None:
-    assert order_of((5, 20_000), later=(0, 30_000)) == [5, 0]
-    assert order_of((5, 20_000), later=(0, 2_000)) == [0, 5]
