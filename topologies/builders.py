@@ -16,6 +16,7 @@ from typing import TypeVar, cast
 from topologies import addresses, schema
 from topologies.errors import UsageError
 from topologies.model import MAX_INTERFACE_NAME, MAX_PORTS, QUEUES, Endpoint, Fabric, Host, Link, QueueDepth, Switch
+from topologies.routes import distances_to
 
 T = TypeVar("T")
 
@@ -285,12 +286,7 @@ def _check_joined(fabric: Fabric) -> None:
     first, *others = fabric.hosts or (None,)
     if first is None:
         return
-    joined, waiting = {first.switch}, [first.switch]
-    while waiting:
-        here = waiting.pop()
-        near = {link.other(here).node for link in fabric.links_of(here)} - joined
-        joined |= near
-        waiting += [node for node in near if not fabric.is_host(node)]
+    joined = distances_to(fabric, first.switch)
     for host in others:
         if host.switch not in joined:
             raise UsageError(

@@ -40,7 +40,7 @@ def next_hops(fabric: Fabric, failed: FailedLinks = ()) -> dict[str, dict[str, t
 def path_count(fabric: Fabric, source: str, destination: str, failed: FailedLinks = ()) -> int:
     """Return how many shortest paths lead from one switch to another; 0 if none does."""
     down = {frozenset(ends) for ends in failed}
-    distances = _distances(fabric, destination, down)
+    distances = distances_to(fabric, destination, down)
     counts = {destination: 1}
     for switch in sorted(distances, key=distances.__getitem__):
         if switch != destination:
@@ -53,7 +53,7 @@ def path_count(fabric: Fabric, source: str, destination: str, failed: FailedLink
 
 
 def _ports_towards(fabric: Fabric, target: str, down: set[frozenset[str]]) -> dict[str, tuple[int, ...]]:
-    distances = _distances(fabric, target, down)
+    distances = distances_to(fabric, target, down)
     return {
         switch: tuple(
             link.end(switch).port
@@ -64,7 +64,7 @@ def _ports_towards(fabric: Fabric, target: str, down: set[frozenset[str]]) -> di
     }
 
 
-def _distances(fabric: Fabric, target: str, down: set[frozenset[str]]) -> dict[str, int]:
+def distances_to(fabric: Fabric, target: str, down: Collection[frozenset[str]] = ()) -> dict[str, int]:
     """Return the hops from every switch that reaches `target` over links between switches."""
     distances = {target: 0}
     waiting = deque([target])

@@ -266,25 +266,27 @@ struct cnn { /* the weights as the passes want them */
     struct seen seen;
 };
 
+/* One convolution of the block: what its weights are blamed for is added, and what stood before it is blamed for. */
+static void block_backward(const float *error, const float *columns_seen, const float *turned, float *matrix_sum,
+                           float *bias_sum, float *before) {
+    float columns[PLACES * TAPS] = {0};
+    outer(columns_seen, error, PLACES, TAPS, CHANNELS, matrix_sum);
+    add_rows(error, PLACES, CHANNELS, bias_sum);
+    multiply(error, PLACES, CHANNELS, turned, NULL, TAPS, columns);
+    block_pixels(columns, before);
+}
+
 static void cnn_backward(struct cnn *all, const float *blamed, float *sum) {
     struct seen *seen = &all->seen;
-    float error[FLAT] = {0}, inner[FLAT], columns[PLACES * TAPS];
+    float error[FLAT] = {0}, inner[FLAT], through[FLAT];
     outer(seen->map3, blamed, 1, FLAT, PADDED, all->last_sum);
     add_rows(blamed, 1, PADDED, all->last_bias_sum);
     multiply(blamed, 1, PADDED, all->last_turned, NULL, FLAT, error);
     where_positive(error, seen->map3, FLAT);
-    outer(seen->columns2, error, PLACES, TAPS, CHANNELS, sum + CNN_MATRIX2);
-    add_rows(error, PLACES, CHANNELS, sum + CNN_BIAS2);
-    memset(columns, 0, sizeof columns);
-    multiply(error, PLACES, CHANNELS, all->turned2, NULL, TAPS, columns);
-    block_pixels(columns, inner);
+    block_backward(error, seen->columns2, all->turned2, sum + CNN_MATRIX2, sum + CNN_BIAS2, inner);
     where_positive(inner, seen->map2, FLAT);
-    outer(seen->columns1, inner, PLACES, TAPS, CHANNELS, sum + CNN_MATRIX1);
-    add_rows(inner, PLACES, CHANNELS, sum + CNN_BIAS1);
-    memset(columns, 0, sizeof columns);
-    multiply(inner, PLACES, CHANNELS, all->turned1, NULL, TAPS, columns);
-    block_pixels(columns, inner);
-    for (int k = 0; k < FLAT; k++) error[k] += inner[k]; /* the way around the block */
+    block_backward(inner, seen->columns1, all->turned1, sum + CNN_MATRIX1, sum + CNN_BIAS1, through);
+    for (int k = 0; k < FLAT; k++) error[k] += through[k]; /* the way around the block */
     where_positive(error, seen->map1, FLAT);
     outer(seen->columns0, error, PLACES, AROUND, CHANNELS, sum);
     add_rows(error, PLACES, CHANNELS, sum + CNN_BIAS0);
