@@ -153,7 +153,8 @@ def test_the_prompt_opens_at_a_terminal_and_knows_our_verbs(tmp_path: Path) -> N
             assert "no switch 'leaf9'" in terminal.ask("queues leaf9")
             assert terminal.ask("h1 ping -c 1 h5").count("1 received") == 1
             terminal.ask("link leaf1 spine1 down")
-            assert "icmp_seq=8 " in terminal.ask("h1 ping -i 0.2 -c 8 h5"), "the other spine takes over"
+            # With a deadline, ping goes on until so many are answered.
+            assert "5 received" in terminal.ask("h1 ping -i 0.2 -c 5 -w 60 h5"), "the other spine takes over"
             os.write(terminal.fd, b"exit\n")
             assert process.wait(timeout=60) == 0
         finally:
