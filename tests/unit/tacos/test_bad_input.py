@@ -55,6 +55,7 @@ SENSELESS: dict[str, tuple[Edit, str]] = {
         lambda a: a["network"].update(ports={"first": [0], "port": [5], "slots": [1]}),
         "ports that do not exist",
     ),
+    "ports that are no table": (lambda a: a["network"].update(ports=5), "has no attribute 'items'"),
     "a later version": (lambda a: a.update(version=2), "version 1"),
 }
 

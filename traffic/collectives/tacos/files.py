@@ -62,7 +62,7 @@ def load(file: Path) -> Schedule:
         return _schedule(about, dict(zip(names, columns, strict=True)))
     except (OSError, BadZipFile) as error:
         raise UsageError(f"cannot read: {error}", file=file) from None
-    except (KeyError, TypeError, ValueError, OverflowError, UsageError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError, UsageError) as error:
         raise UsageError(f"is no schedule: {error}", file=file) from None
 
 

@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from topologies.errors import FailureError
+from traffic.collectives.tacos.compact import Around, Translated
 from traffic.collectives.tacos.compiled import packed, pointer, verifier
-from traffic.collectives.tacos.cycles import Around
 from traffic.collectives.tacos.network import Network
 from traffic.collectives.tacos.schedule import Collective, Demand, Schedule
-from traffic.collectives.tacos.symmetric import Translated
 
 Pairs = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
 
