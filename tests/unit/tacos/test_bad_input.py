@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from topologies.errors import UsageError
@@ -71,6 +72,16 @@ def test_a_file_that_makes_no_sense_is_refused_with_its_name(tmp_path: Path, nam
     with pytest.raises(UsageError, match=complaint) as refused:
         load(file)
     assert "schedule.json" in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_an_archive_whose_columns_differ_in_length_is_refused(tmp_path: Path) -> None:
+    network, file = mesh(2, 2), tmp_path / "schedule.npz"
+    save(synthesise(network, demand(network, Collective.ALL_GATHER, 1e6)), file)
+    with np.load(file) as archive:
+        columns = {name: archive[name] for name in archive.files}
+    np.savez(file, **{**columns, "reduces": columns["reduces"][:-1]})
+    with pytest.raises(UsageError, match=r"schedule\.npz: .*unequal length"):
+        load(file)
 
 
 @pytest.mark.parametrize(

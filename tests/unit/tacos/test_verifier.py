@@ -161,6 +161,13 @@ def test_sends_that_are_not_in_order_of_their_start_are_rejected() -> None:
         verify(replace(late, **{name: getattr(late, name)[::-1] for name in columns}))
 
 
+@pytest.mark.parametrize("column", ["chunk", "link", "start", "end", "reduces"])
+def test_columns_of_unequal_length_are_rejected(column: str) -> None:
+    right = reduction()
+    with pytest.raises(RejectedError, match="unequal length"):
+        verify(replace(right, **{column: getattr(right, column)[:-1]}))
+
+
 def test_links_that_share_a_port_take_turns() -> None:
     one = Network(
         "fork",

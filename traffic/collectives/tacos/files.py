@@ -94,6 +94,8 @@ def _about(schedule: Schedule) -> dict[str, Any]:
 def _schedule(about: dict[str, Any], columns: dict[str, Any]) -> Schedule:
     if about.get("format") != FORMAT or about.get("version") != VERSION:
         raise ValueError(f"wants {FORMAT} version {VERSION}")
+    if len({len(column) for column in columns.values()}) > 1:
+        raise ValueError("its columns are of unequal length")
     described = about["network"]
     links = described["links"]
     if not links:

@@ -133,9 +133,9 @@ class Verifier:
         """Play more sends. Raises RejectedError that names the first one which is wrong."""
         chunks, links = packed(chunk, np.uint32), packed(link, np.uint32)
         starts, ends = packed(start, np.int64), packed(end, np.int64)
-        if not len(chunks) == len(links) == len(starts) == len(ends):
-            raise RejectedError("columns of unequal length")
         adds = None if reduces is None else packed(reduces, np.uint8)
+        if not len(chunks) == len(links) == len(starts) == len(ends) == (len(chunks) if adds is None else len(adds)):
+            raise RejectedError("columns of unequal length")
         at = self._ffi.new("uint64_t *")
         p = self._pointer
         code = self._library.verifier_play(
