@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from topologies.errors import UsageError
-from traffic.collectives.tacos.cycles import Around, cycle, goes_around, synthesise_around
+from traffic.collectives.tacos.compact import Around
+from traffic.collectives.tacos.cycles import cycle, goes_around, synthesise_around
 from traffic.collectives.tacos.network import Dimension, Index, Network, from_arrays, mesh, product_of, torus
 from traffic.collectives.tacos.schedule import Collective, demand, ticks
 from traffic.collectives.tacos.synthesis import synthesise

@@ -69,11 +69,35 @@ def test_failed_links_and_groups_are_said_on_the_command_line(tmp_path: Path) ->
         (["synth", "mesh:2x2", "--engine", "magic"], "an engine is"),
         (["verify", "/nowhere/schedule.json"], "cannot read"),
         (["synth", "/nowhere/links.csv"], "cannot read"),
+        (["synth", "hypercube:3x3"], "one number"),
     ],
 )
 def test_a_mistake_is_one_clear_line(arguments: list[str], complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         gradctl(*arguments)
+
+
+def test_a_picture_that_cannot_be_written_is_said_with_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "schedule.json"
+    gradctl("synth", "mesh:2x2", "--engine", "matching", "-o", file)
+    for picture, complaint in ((tmp_path / "p.bmp", "ends in .png or .svg"), (tmp_path / "no/p.svg", "cannot write")):
+        with pytest.raises(UsageError, match=complaint) as refused:
+            gradctl("show", file, "--picture", picture)
+        assert str(picture) in str(refused.value)
+
+
+@pytest.mark.parametrize("verb", ["synth", "compare"])
+def test_a_network_in_two_parts_names_a_pair(verb: str, tmp_path: Path) -> None:
+    parts = tmp_path / "parts.csv"
+    parts.write_text("0,1,50,500\n1,0,50,500\n2,3,50,500\n3,2,50,500\n")
+    with pytest.raises(UsageError, match="parts: no path from NPU 0 to NPU 2"):
+        gradctl(verb, parts)
+
+
+def test_an_npu_alone_takes_no_time() -> None:
+    assert json.loads(gradctl("synth", "mesh:1", "--json"), parse_constant=pytest.fail)["GB_per_s"] is None
+    rows = json.loads(gradctl("compare", "mesh:1", "--json"), parse_constant=pytest.fail)
+    assert {row["time_us"] for row in rows} == {0.0}
 
 
 def test_compare_puts_the_fixed_algorithms_beside_it() -> None:

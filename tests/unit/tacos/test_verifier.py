@@ -10,9 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from traffic.collectives.tacos.compact import Translated
 from traffic.collectives.tacos.network import Network, Ports, from_arrays, mesh, torus
 from traffic.collectives.tacos.schedule import Collective, Schedule, demand, in_order
-from traffic.collectives.tacos.symmetric import Translated, synthesise_symmetric
+from traffic.collectives.tacos.symmetric import synthesise_symmetric
 from traffic.collectives.tacos.synthesis import synthesise
 from traffic.collectives.tacos.trees import synthesise_trees
 from traffic.collectives.tacos.verify import RejectedError, Verifier, verify, verify_translated
@@ -106,6 +107,18 @@ def test_every_single_send_of_a_reduction_is_needed() -> None:
             verify(without(right, send))
 
 
+@pytest.mark.parametrize("collective", Collective)
+def test_no_send_of_any_collective_can_be_left_out_or_carry_another_chunk(collective: Collective) -> None:
+    network = mesh(2, 3)
+    right = synthesise(network, demand(network, collective, SIZE, chunks=2, group=[0, 2, 3, 5]))
+    assert verify(right).sends == len(right.chunk)
+    for send in range(len(right.chunk)):
+        with pytest.raises(RejectedError):
+            verify(without(right, send))
+        with pytest.raises(RejectedError):
+            verify(changed(right, "chunk", send, (right.chunk[send] + 1) % right.demand.chunks))
+
+
 def test_a_contribution_that_counts_twice_is_rejected() -> None:
     right = reduction()
     first = int(np.flatnonzero(right.reduces)[0])
@@ -146,6 +159,13 @@ def test_sends_that_are_not_in_order_of_their_start_are_rejected() -> None:
     columns = ("chunk", "link", "start", "end", "reduces")
     with pytest.raises(RejectedError, match="listed before"):
         verify(replace(late, **{name: getattr(late, name)[::-1] for name in columns}))
+
+
+@pytest.mark.parametrize("column", ["chunk", "link", "start", "end", "reduces"])
+def test_columns_of_unequal_length_are_rejected(column: str) -> None:
+    right = reduction()
+    with pytest.raises(RejectedError, match="unequal length"):
+        verify(replace(right, **{column: getattr(right, column)[:-1]}))
 
 
 def test_links_that_share_a_port_take_turns() -> None:

@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from traffic.collectives.tacos.network import Network
 from traffic.collectives.tacos.optimum import all_reduce_optimum, gather_optimum
 from traffic.collectives.tacos.routing import distances
-from traffic.collectives.tacos.schedule import Collective, Demand
+from traffic.collectives.tacos.schedule import Collective, Demand, refuse_unreachable
 
 Rates = npt.NDArray[np.float64]
 
@@ -54,10 +54,11 @@ class Bounds:
 
 
 def bounds(network: Network, demand: Demand) -> Bounds:
-    """Return what no schedule of this demand can beat."""
+    """Return what no schedule of this demand can beat. Raises UsageError that names a pair which no path joins."""
     members, size, count = np.array(demand.group), demand.size, len(demand.group)
     if count == 1:
         return Bounds(0.0, None, 0.0, None)
+    refuse_unreachable(network, demand)
     into = _sums(network, network.destination)
     out = _sums(network, network.source)
     least_in, least_out = float(into[members].min()), float(out[members].min())

@@ -169,8 +169,8 @@ def compare(network: NetworkName, size: Size = 1e9, seed: int = 0, as_json: AsJs
             {
                 "algorithm": schedule.engine if own else name,
                 "time_us": schedule.seconds * 1e6,
-                "GB_per_s": schedule.algorithm_bandwidth / 1e9,
-                "of_bound": least / schedule.seconds,
+                "GB_per_s": _gigabytes(schedule),
+                "of_bound": least / schedule.seconds if schedule.seconds else 1.0,
                 "verified": verified,
             }
         )
@@ -182,7 +182,7 @@ def compare(network: NetworkName, size: Size = 1e9, seed: int = 0, as_json: AsJs
         table.add_row(
             row["algorithm"],
             f"{row['time_us']:,.1f}",
-            f"{row['GB_per_s']:.2f}",
+            "-" if row["GB_per_s"] is None else f"{row['GB_per_s']:.2f}",
             f"{row['of_bound']:.1%}",
             "yes" if row["verified"] else "through NPUs between: timed only",
         )
@@ -211,7 +211,7 @@ def summary(schedule: Schedule) -> dict[str, Any]:
         "engine": schedule.engine,
         "sends": len(schedule.chunk),
         "time_us": schedule.seconds * 1e6,
-        "GB_per_s": schedule.algorithm_bandwidth / 1e9,
+        "GB_per_s": _gigabytes(schedule),
         "node_bound_us": limits.node * 1e6,
         "cut_bound_us": None if limits.cut is None else limits.cut * 1e6,
         "latency_bound_us": limits.latency * 1e6,
@@ -219,6 +219,11 @@ def summary(schedule: Schedule) -> dict[str, Any]:
         "tree_bound_us": None if limits.trees is None else limits.trees * 1e6,
         "of_bound": limits.best / schedule.seconds if schedule.seconds else 1.0,
     }
+
+
+def _gigabytes(schedule: Schedule) -> float | None:
+    """A second; None of a schedule that takes no time, since JSON knows no infinity."""
+    return schedule.algorithm_bandwidth / 1e9 if schedule.seconds else None
 
 
 def _print(values: dict[str, Any], as_json: bool) -> None:

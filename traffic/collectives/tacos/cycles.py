@@ -4,91 +4,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
 from topologies.errors import UsageError
+from traffic.collectives.tacos.compact import Around
 from traffic.collectives.tacos.compiled import cycles, packed, pointer
-from traffic.collectives.tacos.network import Index, Network
-from traffic.collectives.tacos.schedule import Collective, Demand, Schedule, Ticks, ticks
+from traffic.collectives.tacos.network import Network
+from traffic.collectives.tacos.schedule import Collective, Demand, ticks
 
 DISTURBANCES, MOST_DISTURBANCES = 4_000_000, 4_000
 """Over the number of NPUs, and at most: how often the search alters its course."""
 DEPTH_FIRST_UP_TO, STEPS = 128, 2_000
 """NPUs up to which a cycle is also searched for depth first, and how many steps that may take."""
-
-
-@dataclass(frozen=True)
-class Around:
-    """Every chunk goes from its owner around a cycle of the group, until all have it.
-
-    `order`: the group as indices into it, neighbours after each other. Of k chunks of each member k // 2 go ahead, as
-    many back, and one that is left goes half the way ahead and half back: two arrive at everyone in every step.
-    """
-
-    network: Network
-    demand: Demand
-    order: Index
-    engine: str = field(default="cycle", init=False)
-
-    @property
-    def each(self) -> int:
-        """Chunks of one member."""
-        return self.demand.chunks // len(self.order)
-
-    @property
-    def steps(self) -> int:
-        """How many times every link of the cycle carries a chunk, if not one time less."""
-        return (self.each * (len(self.order) - 1) + 1) // 2
-
-    @property
-    def sends(self) -> int:
-        """How many sends there are."""
-        return self.demand.chunks * (len(self.order) - 1)
-
-    def links(self) -> tuple[Index, Index]:
-        """Return the links to the next member and to the one before, in the cycle's order."""
-        network, place = self.network, np.array(self.demand.group, np.int64)[self.order]
-        key = network.destination.astype(np.int64) * network.npus + network.source
-        ahead, back = (
-            np.searchsorted(key, np.roll(place, -by) * network.npus + place).astype(np.uint32) for by in (1, -1)
-        )
-        return ahead, back
-
-    def instants(self) -> Iterator[tuple[Index, Index, int]]:
-        """Yield (chunks, links, start) for each step; the arrays are valid until the next."""
-        count = len(self.order)
-        twice = np.concatenate((self.order, self.order)) * np.uint32(self.each)
-        ahead, back = self.links()
-        link = np.concatenate((ahead, back))
-        step = int(ticks(self.network, self.demand.chunk_bytes)[link].max())
-        chunk = np.empty(2 * count, np.uint32)
-        half = self.each // 2
-        for turn in range(self.steps):
-            part, far = divmod(turn, count - 1)
-            there, back_again = (part, half + part) if part < half else (self.each - 1, self.each - 1)
-            np.add(twice[count - far : 2 * count - far], np.uint32(there), chunk[:count])
-            np.add(twice[far : far + count], np.uint32(back_again), chunk[count:])
-            sends = min(2 * count, self.sends - 2 * count * turn)
-            yield chunk[:sends], link[:sends], turn * step
-
-    def expanded(self) -> Schedule:
-        """Return all sends one by one."""
-        duration = ticks(self.network, self.demand.chunk_bytes)
-        chunk, link = np.empty(self.sends, np.uint32), np.empty(self.sends, np.uint32)
-        start: Ticks = np.empty(self.sends, np.int64)
-        at = 0
-        for chunks, links, now in self.instants():
-            to = at + len(chunks)
-            chunk[at:to], link[at:to], start[at:to] = chunks, links, now
-            at = to
-        alike = bool((duration == duration[0]).all())
-        end = start + (duration[0] if alike else duration[link])
-        return Schedule(self.network, self.demand, self.engine, chunk, link, start, end, np.zeros(self.sends, np.bool_))
 
 
 def goes_around(network: Network, demand: Demand) -> bool:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from topologies.errors import UsageError
-from traffic.collectives.tacos.network import Ports, from_arrays
+from traffic.collectives.tacos.network import Index, Ports, from_arrays
 from traffic.collectives.tacos.schedule import Collective, Demand, Schedule, refuse_senseless, ticks
 
 FORMAT, VERSION = "gradlane-schedule", 1
@@ -62,7 +63,7 @@ def load(file: Path) -> Schedule:
         return _schedule(about, dict(zip(names, columns, strict=True)))
     except (OSError, BadZipFile) as error:
         raise UsageError(f"cannot read: {error}", file=file) from None
-    except (KeyError, TypeError, ValueError, OverflowError, UsageError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError, UsageError) as error:
         raise UsageError(f"is no schedule: {error}", file=file) from None
 
 
@@ -93,26 +94,29 @@ def _about(schedule: Schedule) -> dict[str, Any]:
 def _schedule(about: dict[str, Any], columns: dict[str, Any]) -> Schedule:
     if about.get("format") != FORMAT or about.get("version") != VERSION:
         raise ValueError(f"wants {FORMAT} version {VERSION}")
+    if len({len(column) for column in columns.values()}) > 1:
+        raise ValueError("its columns are of unequal length")
     described = about["network"]
     links = described["links"]
     if not links:
         raise ValueError("its network has no links")
     source, destination, latency, bandwidth = zip(*links, strict=True)
-    shape = tuple(described["shape"]) if described["shape"] else None
+    shape = tuple(map(int, described["shape"])) if described["shape"] else None
+    if shape and (min(shape) < 1 or math.prod(shape) != int(described["npus"])):
+        raise ValueError(f"its shape {shape} is not one of {described['npus']} NPUs")
     network = from_arrays(described["name"], int(described["npus"]), source, destination, latency, bandwidth, shape)
     if not np.array_equal(network.source, source):
         raise ValueError("its links are not in order of destination and source")
     ports = None
     if described["ports"]:
-        ports = Ports(**{name: np.array(part, np.uint32) for name, part in described["ports"].items()})
+        ports = Ports(**{name: _numbers(part) for name, part in described["ports"].items()})
         if not ports.serves(network.links):
             raise ValueError("its links occupy ports that do not exist")
-    network = replace(
-        network,
-        ports=ports,
-        ways=tuple(described["ways"]) if described["ways"] else None,
-        paths=None if described["paths"] is None else np.array(described["paths"], np.uint32),
-    )
+    ways = tuple(map(str, described["ways"])) if described["ways"] else None
+    paths = None if described["paths"] is None else _numbers(described["paths"])
+    if any(told is not None and len(told) != network.links for told in (ways, paths)):
+        raise ValueError("its ways and paths are not those of its links")
+    network = replace(network, ports=ports, ways=ways, paths=paths)
     demand = Demand(
         Collective(about["collective"]),
         tuple(map(int, about["group"])),
@@ -122,17 +126,25 @@ def _schedule(about: dict[str, Any], columns: dict[str, Any]) -> Schedule:
     )
     refuse_senseless(network, demand)
     ticks(network, demand.chunk_bytes)
-    link = np.array(columns["link"], np.uint32)
+    link = _numbers(columns["link"])
     if len(link) and link.max() >= network.links:
         raise ValueError(f"a send goes over link {link.max()} of {network.links}")
     return Schedule(
         network,
         demand,
         about["engine"],
-        np.array(columns["chunk"], np.uint32),
+        _numbers(columns["chunk"]),
         link,
         np.array(columns["start"], np.int64),
         np.array(columns["end"], np.int64),
         np.array(columns["reduces"], np.bool_),
-        np.array(columns[PATH], np.uint32) if PATH in columns else None,
+        _numbers(columns[PATH]) if PATH in columns else None,
     )
+
+
+def _numbers(values: Any) -> Index:
+    """Return numbers of chunks, links, ports or paths. Raises ValueError beyond 32 bits, which else would wrap."""
+    wide = np.array(values, np.int64).ravel()
+    if len(wide) and not 0 <= wide.min() <= wide.max() < 1 << 32:
+        raise ValueError("a number is below 0 or beyond 32 bits")
+    return wide.astype(np.uint32)

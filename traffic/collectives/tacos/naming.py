@@ -62,6 +62,8 @@ def network_of(text: str, latency: float = 0.5e-6) -> Network:
             case "torus":
                 return torus(*sides, bandwidth=rate, latency=latency)
             case _:
+                if len(sides) > 1:
+                    raise UsageError(f"{text}: a hypercube has one number, of its dimensions")
                 return hypercube(sides[0], rate, latency)
     axes = [AXIS.fullmatch(part) for part in text.split("+")]
     if all(axes):

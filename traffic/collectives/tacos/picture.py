@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from topologies.errors import UsageError
 from traffic.collectives.tacos.schedule import TICK, Schedule
 
+SUFFIXES = (".png", ".svg")
 LINKS_DRAWN = 400
 INSTANTS = 400
 
@@ -30,7 +32,12 @@ def utilisation(schedule: Schedule, instants: int = INSTANTS) -> np.ndarray[tupl
 
 
 def draw(schedule: Schedule, file: Path) -> None:
-    """Write the link-time chart (of the first links, if there are many) and the utilisation as an image."""
+    """Write the link-time chart (of the first links, if there are many) and the utilisation as a .png or .svg.
+
+    Raises UsageError for another suffix, and where it cannot be written.
+    """
+    if file.suffix not in SUFFIXES:
+        raise UsageError(f"a picture ends in {' or '.join(SUFFIXES)}", file=file)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.collections import PolyCollection
     from matplotlib.figure import Figure
@@ -57,4 +64,7 @@ def draw(schedule: Schedule, file: Path) -> None:
     share = utilisation(schedule)
     curve.stairs(share, np.linspace(0, schedule.seconds * 1e6, len(share) + 1), fill=True)
     curve.set(xlabel="time (us)", ylabel="links busy", ylim=(0, 1))
-    figure.savefig(file, dpi=110)
+    try:
+        figure.savefig(file, dpi=110)
+    except OSError as error:
+        raise UsageError(f"cannot write: {error.strerror or error}", file=file) from None

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from topologies.errors import UsageError
-from traffic.collectives.tacos.network import Network
+from traffic.collectives.tacos.network import Network, unreachable
 
 Ticks = npt.NDArray[np.int64]
 Index = npt.NDArray[np.uint32]
@@ -113,6 +113,18 @@ def refuse_senseless(network: Network, demand: Demand) -> None:
     each = multiple(demand.collective, len(members))
     if demand.collective is not Collective.ALL_REDUCE and demand.chunks % each:  # whose trees need not be dealt out
         raise UsageError(f"{demand.chunks} chunks are no multiple of {each}")
+
+
+def refuse_unreachable(network: Network, demand: Demand) -> None:
+    """Raise UsageError that names the first pair of NPUs which the collective joins and the network does not."""
+    members = list(demand.group)
+    sources, destinations = members, members
+    if demand.collective in (Collective.BROADCAST, Collective.SCATTER):
+        sources = [demand.root]
+    if demand.collective in (Collective.REDUCE, Collective.GATHER):
+        destinations = [demand.root]
+    if pair := unreachable(network, sources, destinations):
+        raise UsageError(f"{network.name}: no path from NPU {pair[0]} to NPU {pair[1]}")
 
 
 @dataclass(frozen=True)

@@ -5,109 +5,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from topologies.errors import FailureError, UsageError
+from traffic.collectives.tacos.compact import Translated, translate
 from traffic.collectives.tacos.compiled import packed, pointer, symmetric
 from traffic.collectives.tacos.network import Network
-from traffic.collectives.tacos.schedule import TICK, Collective, Demand, Schedule, Ticks, in_order, ticks
-
-Places = npt.NDArray[np.int64]
+from traffic.collectives.tacos.schedule import Collective, Demand, Ticks, ticks
 
 KINDS = (Collective.ALL_GATHER, Collective.REDUCE_SCATTER, Collective.ALL_REDUCE)
 RULES = {"first": 0, "random": 1, "yield": 2, "patient": 3, "scarce": 4}
-
-
-def translate(shape: tuple[int, ...], place: npt.ArrayLike, by: npt.ArrayLike) -> Places:
-    """Return the NPU numbers `place` moved by the offsets `by`, axis by axis, the first axis varying fastest."""
-    a, b = np.broadcast_arrays(np.asarray(place, np.int64), np.asarray(by, np.int64))
-    moved, stride = np.zeros_like(a), 1
-    for side in shape:
-        moved = moved + (a // stride + b // stride) % side * stride
-        stride *= side
-    return moved
-
-
-def opposite(shape: tuple[int, ...], place: npt.ArrayLike) -> Places:
-    """Return the NPU numbers mirrored at 0."""
-    a = np.asarray(place, np.int64)
-    moved, stride = np.zeros_like(a), 1
-    for side in shape:
-        moved = moved + (-(a // stride)) % side * stride
-        stride *= side
-    return moved
-
-
-@dataclass(frozen=True)
-class Translated:
-    """The All-Gather of NPU 0's chunks, which stands for all: those of NPU s do the same, moved by s.
-
-    `target[i]` receives NPU 0's chunk `part[i]` over the link from translate(target[i], -offset[i]), at
-    `start[i]`. Reduce-Scatter is the same mirrored in space and time, All-Reduce one after the other.
-    """
-
-    network: Network
-    demand: Demand
-    engine: str
-    part: Places
-    target: Places
-    offset: Places
-    start: Ticks
-    duration: Ticks
-
-    @property
-    def phase(self) -> int:
-        """Ticks of one All-Gather."""
-        return int((self.start + self.duration).max(initial=0))
-
-    @property
-    def seconds(self) -> float:
-        """When the last send ends."""
-        return self.phase * TICK * (2 if self.demand.collective is Collective.ALL_REDUCE else 1)
-
-    @property
-    def sends(self) -> int:
-        """How many sends the whole collective has."""
-        phases = 2 if self.demand.collective is Collective.ALL_REDUCE else 1
-        return phases * len(self.target) * self.network.npus
-
-    def expanded(self) -> Schedule:
-        """Return all sends one by one."""
-        network, shape = self.network, self.network.shape
-        assert shape is not None
-        everyone = np.arange(network.npus)[:, None]
-        key = network.destination.astype(np.int64) * network.npus + network.source
-        chunk = everyone * (self.demand.chunks // network.npus) + self.part
-        origin = translate(shape, self.target, opposite(shape, self.offset))
-        parts = []
-        shift = 0
-        if self.demand.collective is not Collective.ALL_GATHER:
-            into = translate(shape, opposite(shape, origin), everyone)
-            out_of = translate(shape, opposite(shape, self.target), everyone)
-            begin = np.broadcast_to(self.phase - self.start - self.duration, chunk.shape)
-            parts.append(
-                (chunk.ravel(), np.searchsorted(key, (into * network.npus + out_of).ravel()), begin.ravel(), True)
-            )
-            shift = self.phase
-        if self.demand.collective is not Collective.REDUCE_SCATTER:
-            out_of, into = translate(shape, origin, everyone), translate(shape, self.target, everyone)
-            begin = np.broadcast_to(self.start + shift, chunk.shape)
-            parts.append(
-                (chunk.ravel(), np.searchsorted(key, (into * network.npus + out_of).ravel()), begin.ravel(), False)
-            )
-        return in_order(
-            network,
-            self.demand,
-            self.engine,
-            np.concatenate([part[0] for part in parts]),
-            np.concatenate([part[1] for part in parts]),
-            np.concatenate([part[2] for part in parts]),
-            np.concatenate([np.full(len(part[0]), part[3]) for part in parts]),
-        )
 
 
 def fits(network: Network, demand: Demand) -> bool:

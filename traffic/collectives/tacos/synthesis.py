@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from topologies.errors import FailureError, UsageError
 from traffic.collectives.tacos.bounds import bounds, unweighted
-from traffic.collectives.tacos.cycles import Around, goes_around, synthesise_around
+from traffic.collectives.tacos.compact import Around
+from traffic.collectives.tacos.cycles import goes_around, synthesise_around
 from traffic.collectives.tacos.matching import Rule, pruned, spread
-from traffic.collectives.tacos.network import Index, Network, unreachable
+from traffic.collectives.tacos.network import Index, Network
 from traffic.collectives.tacos.play import tightened
 from traffic.collectives.tacos.routing import distances, route
-from traffic.collectives.tacos.schedule import Collective, Demand, Schedule, in_order, ticks
+from traffic.collectives.tacos.schedule import Collective, Demand, Schedule, in_order, refuse_unreachable, ticks
 from traffic.collectives.tacos.symmetric import fits, synthesise_symmetric
 from traffic.collectives.tacos.trees import synthesise_trees
 from traffic.collectives.tacos.verify import verify
@@ -57,18 +58,6 @@ def synthesise(
     if check:
         verify(best)
     return best
-
-
-def refuse_unreachable(network: Network, demand: Demand) -> None:
-    """Raise UsageError that names the first pair of NPUs which the collective joins and the network does not."""
-    members = list(demand.group)
-    sources, destinations = members, members
-    if demand.collective in (Collective.BROADCAST, Collective.SCATTER):
-        sources = [demand.root]
-    if demand.collective in (Collective.REDUCE, Collective.GATHER):
-        destinations = [demand.root]
-    if pair := unreachable(network, sources, destinations):
-        raise UsageError(f"{network.name}: no path from NPU {pair[0]} to NPU {pair[1]}")
 
 
 def _candidates(network: Network, demand: Demand, engine: str, restarts: int, seed: int) -> Iterator[Schedule]:

@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from topologies.errors import FailureError
+from traffic.collectives.tacos.compact import Around, Translated
 from traffic.collectives.tacos.compiled import packed, pointer, verifier
-from traffic.collectives.tacos.cycles import Around
 from traffic.collectives.tacos.network import Network
 from traffic.collectives.tacos.schedule import Collective, Demand, Schedule
-from traffic.collectives.tacos.symmetric import Translated
 
 Pairs = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
 
@@ -134,9 +133,9 @@ class Verifier:
         """Play more sends. Raises RejectedError that names the first one which is wrong."""
         chunks, links = packed(chunk, np.uint32), packed(link, np.uint32)
         starts, ends = packed(start, np.int64), packed(end, np.int64)
-        if not len(chunks) == len(links) == len(starts) == len(ends):
-            raise RejectedError("columns of unequal length")
         adds = None if reduces is None else packed(reduces, np.uint8)
+        if not len(chunks) == len(links) == len(starts) == len(ends) == (len(chunks) if adds is None else len(adds)):
+            raise RejectedError("columns of unequal length")
         at = self._ffi.new("uint64_t *")
         p = self._pointer
         code = self._library.verifier_play(
