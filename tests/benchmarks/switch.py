@@ -69,16 +69,15 @@ def main(arguments: list[str] | None = None) -> int:
         "--sizes", type=int, nargs="+", help="bytes of frames; by default what each program is made for"
     )
     parser.add_argument("--programs", nargs="+", default=DEFAULT_PROGRAMS, choices=list(PROGRAMS))
-    parser.add_argument("--engines", nargs="+", default=list(ENGINES))
+    parser.add_argument("--engines", nargs="*", default=list(ENGINES), help="none: only what is measured in process")
     parser.add_argument("--growth", type=int, nargs="*", default=GROWTH, help="entries of a table, in process")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     options = parser.parse_args(arguments)
     if os.geteuid():
         print("the switch benchmark makes network namespaces: run it as root", file=sys.stderr)
         return 2
-    engines = options.engines + (
-        ["bmv2"] if shutil.which("simple_switch_grpc") and "bmv2" not in options.engines else []
-    )
+    joins = bool(options.engines) and "bmv2" not in options.engines and shutil.which("simple_switch_grpc")
+    engines = options.engines + (["bmv2"] if joins else [])
     programs = [PROGRAMS[name] for name in options.programs if PROGRAMS[name].is_compiled]
     os.sched_setaffinity(0, {TESTER_CORE})
     found: Found = defaultdict(list)
