@@ -4,26 +4,20 @@
  * Tables, from the control plane's side: entries in, out and listed. */
 #include "table_impl.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+
+#define LARGE_PAGE ((size_t)2 << 20)
+#define LARGE_BYTES (LARGE_PAGE / 2)   /* what is worth a large page: small tables stay as small as they are */
 
 struct ss_hash_slot ss_hash_nothing[1] = {{0, SS_NO_ROW}};
 
 /* ---- memory ---- */
 
-void *ss_grow(void *array, size_t count, size_t size)
+static void *need(void *block)
 {
-    void *grown = realloc(array, count * size + 1);
-    if (!grown) {
-        fprintf(stderr, "softswitch: out of memory\n");
-        abort();
-    }
-    return grown;
-}
-
-void *ss_zeroed(size_t count, size_t size)
-{
-    void *block = calloc(count + 1, size);
     if (!block) {
         fprintf(stderr, "softswitch: out of memory\n");
         abort();
@@ -31,14 +25,47 @@ void *ss_zeroed(size_t count, size_t size)
     return block;
 }
 
+/* Whole large pages, where the kernel has them: each of the few places that a lookup touches in a large table would
+ * miss the TLB otherwise. */
+static void *large_block(size_t bytes)
+{
+    void *block = NULL;
+    bytes = (bytes + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+    if (posix_memalign(&block, LARGE_PAGE, bytes))
+        block = NULL;
+    else
+        madvise(block, bytes, MADV_HUGEPAGE);              /* refused: small pages do */
+    return need(block);
+}
+
+void *ss_grow(void *array, size_t count, size_t size)
+{
+    size_t bytes = count * size + 1;
+    if (bytes < LARGE_BYTES)
+        return need(realloc(array, bytes));
+    size_t held = array ? malloc_usable_size(array) : 0;
+    if (held >= bytes)
+        return array;
+    void *grown = large_block(bytes);
+    if (held)
+        memcpy(grown, array, held);
+    free(array);
+    return grown;
+}
+
+void *ss_zeroed(size_t count, size_t size)
+{
+    return need(calloc(count + 1, size));
+}
+
 /* Room for rows of `stride` bytes, each on its own cache line where it fits one. */
 static uint8_t *grow_rows(uint8_t *rows, size_t old_count, size_t count, size_t stride)
 {
     void *grown = NULL;
-    if (posix_memalign(&grown, 64, count * stride)) {
-        fprintf(stderr, "softswitch: out of memory\n");
-        abort();
-    }
+    if (count * stride >= LARGE_BYTES)
+        grown = large_block(count * stride);
+    else if (posix_memalign(&grown, 64, count * stride))
+        grown = need(NULL);
     if (old_count)
         memcpy(grown, rows, old_count * stride);
     memset((uint8_t *)grown + old_count * stride, 0, (count - old_count) * stride);

@@ -456,33 +456,38 @@ static SS_INLINE uint32_t ss_find_tuples(const struct ss_table *table, const uin
 static SS_INLINE uint32_t ss_find_lengths(const struct ss_table *table, const uint64_t *key, uint32_t words)
 {
     const struct ss_prefixes *prefixes = &table->prefixes;
-    uint64_t masked[SS_FEW_LENGTHS][SS_MAX_WORDS];
-    uint32_t l = 0, tags[SS_FEW_LENGTHS];
+    uint64_t masked[SS_FEW_LENGTHS][SS_MAX_WORDS], guided[2] = {0, 0};
+    uint32_t l = 0, lengths[SS_FEW_LENGTHS], tags[SS_FEW_LENGTHS];
     if (prefixes->length_count > SS_FEW_LENGTHS && prefixes->guide_bits) {
         const struct ss_guide *guide = ss_find_guide(prefixes, ss_guide_top(table, key, words));
-        for (uint32_t half = 2; guide && half-- > 0;)
-            for (uint64_t lengths = guide->lengths[half]; lengths;) {
-                uint32_t bit = 63 - (uint32_t)__builtin_clzll(lengths), length = 64 * half + bit + 1;
-                uint32_t tag = ss_length_tag(table, key, words, length, masked[0]);
-                uint32_t row = ss_try_length(table, masked[0], words, length, tag);
-                if (row != SS_NO_ROW)
-                    return row;
-                lengths ^= 1ull << bit;
-            }
+        if (guide)
+            memcpy(guided, guide->lengths, sizeof guided);
         while (l < prefixes->length_count && prefixes->lengths[l].length > prefixes->guide_bits)
             l++;
     }
-    for (; l < prefixes->length_count; l += SS_FEW_LENGTHS) {   /* the next ones are on their way while one is tried */
-        uint32_t count = prefixes->length_count - l < SS_FEW_LENGTHS ? prefixes->length_count - l : SS_FEW_LENGTHS;
-        for (uint32_t i = 0; i < count; i++)
-            tags[i] = ss_length_tag(table, key, words, prefixes->lengths[l + i].length, masked[i]);
+    for (;;) {                     /* a few at a time: the next ones are on their way while one is tried */
+        uint32_t count = 0;
+        for (; count < SS_FEW_LENGTHS; count++) {
+            uint32_t half = guided[1] != 0;
+            if (guided[half]) {
+                uint32_t bit = 63 - (uint32_t)__builtin_clzll(guided[half]);
+                lengths[count] = 64 * half + bit + 1;
+                guided[half] ^= 1ull << bit;
+            } else if (l < prefixes->length_count) {
+                lengths[count] = prefixes->lengths[l++].length;
+            } else {
+                break;
+            }
+            tags[count] = ss_length_tag(table, key, words, lengths[count], masked[count]);
+        }
         for (uint32_t i = 0; i < count; i++) {
-            uint32_t row = ss_try_length(table, masked[i], words, prefixes->lengths[l + i].length, tags[i]);
+            uint32_t row = ss_try_length(table, masked[i], words, lengths[i], tags[i]);
             if (row != SS_NO_ROW)
                 return row;
         }
+        if (count < SS_FEW_LENGTHS)
+            return SS_NO_ROW;
     }
-    return SS_NO_ROW;
 }
 
 static SS_INLINE uint32_t ss_find_prefix(const struct ss_table *table, const uint64_t *key, uint32_t words)

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -69,16 +70,15 @@ def main(arguments: list[str] | None = None) -> int:
         "--sizes", type=int, nargs="+", help="bytes of frames; by default what each program is made for"
     )
     parser.add_argument("--programs", nargs="+", default=DEFAULT_PROGRAMS, choices=list(PROGRAMS))
-    parser.add_argument("--engines", nargs="+", default=list(ENGINES))
+    parser.add_argument("--engines", nargs="*", default=list(ENGINES), help="none: only what is measured in process")
     parser.add_argument("--growth", type=int, nargs="*", default=GROWTH, help="entries of a table, in process")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     options = parser.parse_args(arguments)
     if os.geteuid():
         print("the switch benchmark makes network namespaces: run it as root", file=sys.stderr)
         return 2
-    engines = options.engines + (
-        ["bmv2"] if shutil.which("simple_switch_grpc") and "bmv2" not in options.engines else []
-    )
+    joins = bool(options.engines) and "bmv2" not in options.engines and shutil.which("simple_switch_grpc")
+    engines = options.engines + (["bmv2"] if joins else [])
     programs = [PROGRAMS[name] for name in options.programs if PROGRAMS[name].is_compiled]
     os.sched_setaffinity(0, {TESTER_CORE})
     found: Found = defaultdict(list)
@@ -91,11 +91,9 @@ def main(arguments: list[str] | None = None) -> int:
                 measure(tester, bed, engine, program, options.sizes or program.sizes, options.seconds, found)
         finally:
             tester.close()
-    alone = {
-        (program.name, size): pipeline_rounds(program, size, options.rounds)
-        for program in programs
-        for size in options.sizes or program.sizes
-    }
+    wanted = [(program, size) for program in programs for size in options.sizes or program.sizes]
+    spent = pipeline_rounds(wanted, options.rounds)
+    alone = {(program.name, size): values for (program, size), values in zip(wanted, spent, strict=True)}
     result = summary(found, alone)
     result["growth"] = growth(options.growth, options.rounds)
     result["compile"] = [compile_time(program) for program in programs if isinstance(program, Compiled)]
@@ -124,23 +122,31 @@ def compile_time(program: Compiled) -> dict[str, Any]:
     return {"program": program.name, "seconds": round(times[1] - times[0], 3), "cached": round(times[2] - times[1], 3)}
 
 
-def pipeline_rounds(program: Program, size: int, rounds: int, packets: int = 500_000) -> list[float]:
-    """Return the CPU nanoseconds that ingress, egress and deparser take for a packet, in process, round by round."""
-    frames = program.frames(size)
-    left = ffi().new("uint64_t *")
-    values = []
-    with Switch() as switch:
-        program.install(switch)
-        switch.add_port(1)
-        switch.add_port(2)
-        compiled, state = engine().ss_switch_program(switch.handle), switch.state
+def pipeline_ns(program: Program, switch: Switch, size: int, packets: int) -> float:
+    """Return the CPU nanoseconds that ingress, egress and deparser take for a packet, in process."""
+    frames, left = program.frames(size), ffi().new("uint64_t *")
+    compiled = engine().ss_switch_program(switch.handle)
+    with switch.locked():
+        spent = bench().pipeline_alone(compiled, switch.state, b"".join(frames), len(frames), size, 1, packets, left)
+    if spent < 0 or left[0] < packets:
+        raise SystemExit(f"{program.name}: {packets - left[0]} of {packets} packets of {size} bytes were dropped")
+    return float(spent)
+
+
+def pipeline_rounds(wanted: Sequence[tuple[Program, int]], rounds: int, packets: int = 500_000) -> list[list[float]]:
+    """Return pipeline_ns of each program and frame size, round by round: a busy minute meets them alike."""
+    values: list[list[float]] = [[] for _ in wanted]
+    with ExitStack() as stack:
+        switches = []
+        for program, _ in wanted:
+            switch = stack.enter_context(Switch())
+            program.install(switch)
+            switch.add_port(1)
+            switch.add_port(2)
+            switches.append(switch)
         for _ in range(rounds):
-            with switch.locked():
-                spent = bench().pipeline_alone(compiled, state, b"".join(frames), len(frames), size, 1, packets, left)
-            if spent < 0 or left[0] < packets:
-                lost = packets - left[0]
-                raise SystemExit(f"{program.name}: {lost} of {packets} packets of {size} bytes were dropped")
-            values.append(float(spent))
+            for (program, size), switch, spent in zip(wanted, switches, values, strict=True):
+                spent.append(pipeline_ns(program, switch, size, packets))
     return values
 
 
@@ -150,9 +156,12 @@ def growth(sizes: Sequence[int], rounds: int) -> list[dict[str, Any]]:
         "exact": lambda entries: Router(entries, "host"), "lpm": lambda entries: Router(entries), "ternary": Filter,
     }  # fmt: skip
     rows = []
-    for kind, entries in product(kinds, sizes):
-        spent = pipeline_rounds(kinds[kind](entries), GROWTH_BYTES, rounds, packets=200_000)
-        rows.append({"match": kind, "entries": entries, "ns": spread(spent)})
+    for kind, program in kinds.items():
+        spent = pipeline_rounds([(program(entries), GROWTH_BYTES) for entries in sizes], rounds, packets=200_000)
+        rows += [
+            {"match": kind, "entries": entries, "ns": spread(values)}
+            for entries, values in zip(sizes, spent, strict=True)
+        ]
     return rows
 
 

@@ -19,6 +19,7 @@ SUITES = (
     "unit/softswitch_engine",
     "unit/softswitch_compiler",
     "unit/p4runtime",
+    "conformance",
     "pipeline",
     "differential",
     "unit/transport",

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from bmv2_json import EGRESS_SPEC, ProgramBuilder, assign, field, hexstr, param
@@ -214,6 +216,56 @@ def test_hundreds_of_rules_agree_with_a_search_of_all(name: str, masks: int, loa
         for _ in range(40):
             key = reference.key()
             assert answer(switch, keys, key) == reference.lookup(key)
+
+
+def advised_for_large_pages() -> int:
+    """Return how many KiB of this process the kernel was asked to hold in large pages."""
+    mappings = re.findall(r"^Size: +(\d+) kB|^VmFlags:(.*)", Path("/proc/self/smaps").read_text(), re.M)
+    sizes = [int(size) for size, _ in mappings if size]
+    flags = [line.split() for size, line in mappings if not size]
+    return sum(size for size, names in zip(sizes, flags, strict=True) if "hg" in names)
+
+
+def test_only_a_large_table_asks_for_large_pages(load: Load) -> None:
+    _, table = build(load, [("exact", 40)], size=1 << 15)
+    before = advised_for_large_pages()
+    for value in range(1 << 10):
+        table.insert([value], "hit", [value])
+    assert advised_for_large_pages() <= before
+    for value in range(1 << 10, 1 << 15):
+        table.insert([value], "hit", [value])
+    if Path("/sys/kernel/mm/transparent_hugepage").exists():
+        assert advised_for_large_pages() > 0
+
+
+@pytest.mark.parametrize("keys", [[("lpm", 32)], [("lpm", 128)], [("exact", 40)]])
+def test_large_tables_keep_what_they_hold(keys: list[tuple[str, int]], load: Load) -> None:
+    [(kind, bits)] = keys
+    source = random.Random(f"{kind} {bits}")
+    switch, table = build(load, keys, size=1 << 15)
+    lengths = [bits] if kind == "exact" else [bits, bits - 3, bits - 8, bits // 2 + 1, bits // 2, bits // 3, 2]
+    held: dict[tuple[int, int], int] = {}
+
+    def match(top: int, length: int) -> Match:
+        return top if kind == "exact" else (top << (bits - length), length)
+
+    def lookup(key: int) -> int:
+        return next((held[found] for found in ((key >> (bits - n), n) for n in lengths) if found in held), 0)
+
+    while len(held) < 20_000:
+        length = source.choice(lengths)
+        prefix = (source.getrandbits(length), length)
+        if prefix not in held:
+            held[prefix] = source.getrandbits(32) or 1
+            table.insert([match(*prefix)], "hit", [held[prefix]])
+    for share in (1.0, 0.3):
+        for prefix in [prefix for prefix in held if source.random() > share]:
+            del held[prefix]
+            table.remove([match(*prefix)])
+        assert {entry.parameters[0] for entry in table} == set(held.values())
+        for top, length in source.sample(list(held), 300):
+            key = top << (bits - length) | source.getrandbits(bits - length)
+            assert answer(switch, keys, [key]) == lookup(key)
 
 
 def test_a_full_table_refuses_and_takes_again_after_a_removal(load: Load) -> None:
