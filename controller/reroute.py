@@ -11,11 +11,12 @@ from __future__ import annotations
 import logging
 import queue
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
+from functools import partial
 from threading import Thread
 from types import TracebackType
-from typing import Final
+from typing import Final, TypeAlias
 
 from controller.changes import Changes, stages
 from controller.compiler import DesiredState
@@ -25,10 +26,14 @@ from controller.p4rt.entities import Holding
 from controller.policy import Policy
 from controller.reconcile import Controller
 from controller.watch import Event, KernelWatch, Links, LinksFailed, PortWatch, SwitchAnswers
-from topologies.errors import FailureError
-from topologies.routes import FailedLinks
+from topologies.errors import FailureError, GradlaneError
 
 LOCK_WAIT_S: Final = 30.0
+FIRST_PAUSE_S: Final = 0.25
+LONGEST_PAUSE_S: Final = 8.0
+"""How long after a switch did not take its state it is tried again: twice as long each time, up to the longest."""
+
+States: TypeAlias = Mapping[str, DesiredState]
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +62,11 @@ class Rerouter:
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._failed: Links = frozenset()
         self._dead: frozenset[str] = frozenset()
+        self._reacted_to = (self._failed, self._dead)
+        self._given: Links = frozenset()  # the links that the routes given last go around
+        self._seen: set[str] = set()
+        self._doubtful: set[str] = set()  # what these hold is not known: it is read before it is changed
+        self._behind = False  # not every switch holds what it should
         self._connections = {name: controller.connect(name) for name in controller.names()}
         self._thread = Thread(target=self._run, name="rerouter", daemon=True)
         watch = PortWatch if controller.targets == "softswitch" else KernelWatch
@@ -77,76 +87,103 @@ class Rerouter:
             connection.close()
 
     def _run(self) -> None:
-        while (event := self._events.get()) is not None:
-            failed, dead, returned = self._failed, self._dead, set[str]()
+        pause, ended = FIRST_PAUSE_S, False
+        while not ended:
+            news, ended = self._news(pause if self._behind else None)
+            if not (news or self._behind):
+                continue
+            pause = FIRST_PAUSE_S if news else min(2 * pause, LONGEST_PAUSE_S)
+            try:
+                self._react()
+            except GradlaneError as error:
+                self._behind = True
+                _log.error("routes could not be changed: %s", error)
+
+    def _news(self, seconds: float | None) -> tuple[bool, bool]:
+        """Wait for an event, at most for `seconds`; return whether anything is new, and whether this is the end."""
+        before, news = (self._failed, self._dead), False
+        try:
+            event = self._events.get(timeout=seconds)
             while event is not None:
                 match event:
                     case LinksFailed(links):
-                        failed = links
+                        self._failed = links
                     case SwitchAnswers(name, answers=True, again=again):
-                        returned |= {name} if again or name in dead else set()
-                        dead -= {name}
+                        if again or name in self._dead or name not in self._seen:
+                            self._doubtful.add(name)
+                            news = True
+                        self._seen.add(name)
+                        self._dead -= {name}
                     case SwitchAnswers(name):
-                        returned.discard(name)
-                        dead |= {name}
-                if self._events.empty():
-                    break
-                event = self._events.get()
-            if (failed, dead) != (self._failed, self._dead) or returned:
-                try:
-                    self._react(failed, dead, returned)
-                except FailureError as error:
-                    _log.error("routes could not be changed: %s", error)
-            if event is None:
-                return
+                        self._dead |= {name}
+                event = self._events.get_nowait()
+        except queue.Empty:
+            return news or (self._failed, self._dead) != before, False
+        return news or (self._failed, self._dead) != before, True
 
-    def _react(self, failed: Links, dead: frozenset[str], returned: set[str]) -> None:
+    def _react(self) -> None:
         began = time.monotonic()
         with self._controller.history.locked(wait=LOCK_WAIT_S):
             revision = self._controller.history.current()
-            before, self._failed = self._around(self._failed, self._dead), failed
-            after, self._dead = self._around(failed, dead), dead
             if revision is None:
+                self._given, self._behind = self._around(self._dead), False
                 return
-            results = self._bring(revision.policy, before, after, returned)
+            results = self._bring(revision.policy)
         reaction = Rerouted(
-            failed=failed,
-            dead=dead,
+            failed=self._failed,
+            dead=self._dead,
             changed={name: applied.changed for name, applied in results.items() if applied.changed},
             errors={name: applied.error for name, applied in results.items() if applied.error},
             seconds=time.monotonic() - began,
         )
-        _log.info("rerouted around %s in %.3f s", sorted("-".join(sorted(link)) for link in after), reaction.seconds)
+        world = (self._failed, self._dead)
+        if self._reacted_to == world and not reaction.changed and not reaction.errors:
+            return
+        self._reacted_to = world
+        links = sorted("-".join(sorted(link)) for link in self._given)
+        _log.info("rerouted around %s in %.3f s", links, reaction.seconds)
         for name, error in reaction.errors.items():
             _log.error("[%s] %s", name, error)
         if self._told is not None:
             self._told(reaction)
 
-    def _around(self, failed: Links, dead: frozenset[str]) -> Links:
-        """Return every link that carries nothing: those that failed, and those of switches that do not answer."""
+    def _around(self, out: Set[str]) -> Links:
+        """Return every link that carries nothing: those that failed, and those of the switches in `out`."""
         fabric = self._controller.running.fabric
-        return failed | {link.ends for name in dead for link in fabric.links_of(name)}
+        return self._failed | {link.ends for name in out for link in fabric.links_of(name)}
 
-    def _bring(self, policy: Policy, before: FailedLinks, after: FailedLinks, returned: set[str]) -> dict[str, Applied]:
-        held = self._controller.compile(policy, before)
-        desired = self._controller.compile(policy, after)
+    def _bring(self, policy: Policy) -> dict[str, Applied]:
+        """Give every living switch its state; no route leads over one that does not take it.
 
-        def work(name: str) -> Applied:
-            if name not in returned:
-                try:
-                    return self._write(name, held[name], desired[name])
-                except FailureError as error:
-                    _log.info("[%s] holds other than it was given, so it is read first: %s", name, error)
-            with self._controller.device(name, held[name]) as device:
-                return device.apply(desired[name])
+        The doubtful ones come first: a route must not lead over a switch that was started anew before that has its own.
+        """
+        held = self._controller.compile(policy, self._given)
+        results: dict[str, Applied] = {}
+        out = set(self._dead)
+        while True:
+            around = self._around(out)
+            desired = self._controller.compile(policy, around)
+            results |= _on_each(self._doubtful - out, partial(self._apply, held, desired))
+            refusing = {name for name in self._doubtful - out if results[name].error}
+            if not refusing:
+                break
+            out |= refusing
 
-        living = [name for name in self._controller.names() if name not in self._dead]
-        return {
-            name: result
-            if isinstance(result, Applied)
-            else Applied(name, Changes(name, program=False, stages=()), str(result))
-            for name, result in on_each(living, work).items()
-        }
+        def write(name: str) -> Applied:
+            try:
+                return self._write(name, held[name], desired[name])
+            except FailureError as error:
+                _log.info("[%s] holds other than it was given, so it is read first: %s", name, error)
+                return self._apply(held, desired, name)
+
+        results |= _on_each(set(self._controller.names()) - self._dead - self._doubtful, write)
+        self._doubtful = {name for name, result in results.items() if result.error} | self._doubtful & self._dead
+        self._given, self._behind = around, bool(self._doubtful - self._dead)
+        return results
+
+    def _apply(self, held: States, desired: States, name: str) -> Applied:
+        with self._controller.device(name, held[name]) as device:
+            return device.apply(desired[name])
 
     def _write(self, name: str, held: DesiredState, desired: DesiredState) -> Applied:
         """Write the difference of two states without reading first: a reroute must be quick."""
@@ -160,3 +197,12 @@ class Rerouter:
                 ((change.kind, change.entity) for change in stage), self._controller.program.encoder
             )
         return Applied(name, changes)
+
+
+def _on_each(names: Set[str], work: Callable[[str], Applied]) -> dict[str, Applied]:
+    return {
+        name: result
+        if isinstance(result, Applied)
+        else Applied(name, Changes(name, program=False, stages=()), str(result))
+        for name, result in on_each(sorted(names), work).items()
+    }

@@ -227,7 +227,7 @@ def test_processes_train_and_the_servers_end_with_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("victim", ["rank", "server", "server stopped"])
 def test_a_process_that_is_killed_in_mid_round_ends_all_others_in_one_line(tmp_path: Path, victim: str) -> None:
-    here = job(3, servers=1, patience=1.0)
+    here = job(3, servers=1, patience=3.0)
     here.save(tmp_path / "job.json")
     file = str(tmp_path / "job.json")
     with Processes() as processes:

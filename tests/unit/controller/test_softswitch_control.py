@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 from scapy.layers.inet import IP, UDP
@@ -15,7 +16,9 @@ from scapy.layers.l2 import Ether
 
 import topologies
 from controller import policy, telemetry, views
-from controller.compiler import PortRate
+from controller.changes import Changes
+from controller.compiler import DesiredState, PortRate
+from controller.device import Applied, Device
 from controller.p4rt.entities import Call, Default, Exact, Prefix, TableEntry
 from controller.p4rt.wire import UpdateKind
 from controller.reroute import Rerouted, Rerouter
@@ -245,6 +248,54 @@ def test_a_restarted_switch_is_given_its_state_by_the_rerouter(fabric: Softswitc
         fabric.start("spine1")
         wait_until(lambda: reactions[-1].dead == frozenset() and "spine1" in reactions[-1].changed)
     assert not any(reaction.errors for reaction in reactions)
+    assert controller.apply(policy.load("dlcp")).changed == 0
+
+
+def test_a_rerouter_begins_with_what_the_switches_really_hold(fabric: SoftswitchFabric) -> None:
+    """The one before it may have ended while a switch was empty and the others' routes went around it."""
+    controller = fabric.controller()
+    controller.apply(policy.load("dlcp")).check()
+    fabric.stop("spine2")
+    around = controller.compile(policy.load("dlcp"), [link.ends for link in LEAF_SPINE.links_of("spine2")])
+    for name in ("leaf1", "leaf2", "spine1"):
+        with controller.device(name) as device:
+            assert device.apply(around[name]).error is None
+    fabric.start("spine2")
+    reactions: list[Rerouted] = []
+    with Rerouter(controller, reactions.append):
+        wait_until(lambda: {"leaf1", "leaf2", "spine2"} <= {name for each in reactions for name in each.changed})
+    assert not any(reaction.errors for reaction in reactions)
+    assert controller.apply(policy.load("dlcp")).changed == 0
+
+
+def test_no_route_leads_over_a_started_switch_until_it_has_its_state(
+    fabric: SoftswitchFabric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again until it takes it; nothing else has to happen for that."""
+    controller = fabric.controller()
+    controller.apply(policy.load("dlcp")).check()
+    down = controller.compile(policy.load("dlcp"), [link.ends for link in LEAF_SPINE.links_of("spine1")])
+    reactions: list[Rerouted] = []
+    refusing = Event()
+    apply = Device.apply
+
+    def refuse(device: Device, desired: DesiredState) -> Applied:
+        if refusing.is_set() and device.name == "spine1":
+            return Applied("spine1", Changes("spine1", program=False, stages=()), "spine1: no answer within 1 s")
+        return apply(device, desired)
+
+    monkeypatch.setattr(Device, "apply", refuse)
+    with Rerouter(controller, reactions.append):
+        fabric.stop("spine1")
+        wait_until(lambda: any("spine1" in reaction.dead for reaction in reactions))
+        refusing.set()
+        fabric.start("spine1")
+        wait_until(lambda: all("spine1" in reaction.errors for reaction in reactions[-2:]))
+        for name in ("leaf1", "leaf2"):
+            with controller.device(name) as device:
+                assert not device.plan(down[name])
+        refusing.clear()
+        wait_until(lambda: not reactions[-1].errors and "spine1" in reactions[-1].changed)
     assert controller.apply(policy.load("dlcp")).changed == 0
 
 

@@ -17,7 +17,7 @@ import grpc
 from p4.v1 import p4runtime_pb2 as p4rt
 from p4.v1 import p4runtime_pb2_grpc
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 # Loopback only, a metadata limit for the details of large batches, and a channel of its own for every client.
 OPTIONS = [
     ("grpc.enable_http_proxy", 0),

@@ -53,7 +53,7 @@ def primary(address: str, config: Any, election: int) -> Iterator[Controller]:
 def test_capabilities_need_no_session(address: str) -> None:
     with grpc.insecure_channel(address, options=OPTIONS) as channel:
         call = channel.unary_unary("/p4.v1.P4Runtime/Capabilities", None, p4rt.CapabilitiesResponse.FromString)
-        assert call(b"", timeout=10).p4runtime_api_version == "1.4.1"
+        assert call(b"", timeout=60).p4runtime_api_version == "1.4.1"
 
 
 def test_only_the_primary_writes_and_everybody_reads(address: str, primary: Controller, election: int) -> None:
@@ -99,13 +99,13 @@ def test_a_wrong_session_is_ended(address: str, election: int, device: int, role
             message.arbitration.role.config.SetInParent()
         controller.send(message)
         wanted = grpc.StatusCode.INVALID_ARGUMENT if role_config else grpc.StatusCode.NOT_FOUND
-        assert controller.status.get(timeout=10) == wanted
+        assert controller.status.get(timeout=60) == wanted
 
 
 def test_an_election_id_in_use_ends_the_second_stream(address: str, primary: Controller, election: int) -> None:
     with Controller(address, election) as twin:
         twin.arbitrate()
-        assert twin.status.get(timeout=10) == grpc.StatusCode.INVALID_ARGUMENT
+        assert twin.status.get(timeout=60) == grpc.StatusCode.INVALID_ARGUMENT
 
 
 def test_a_failed_batch_carries_its_details_in_the_trailer(primary: Controller) -> None:

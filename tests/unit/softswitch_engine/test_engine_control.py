@@ -19,7 +19,7 @@ from softswitch.errors import PortError, ProgramError, SwitchError
 from softswitch.native import sanitized
 from softswitch.switch import Switch, depth_shift
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 def eventually(condition, what: str) -> None:  # type: ignore[no-untyped-def]

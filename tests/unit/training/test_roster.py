@@ -136,7 +136,7 @@ def test_training_stops_with_one_line_where_a_death_is_to_stop_it(stack: ExitSta
 
 
 def test_a_worker_that_was_silent_is_left_behind_and_comes_back(stack: ExitStack) -> None:
-    group = Group(stack, patience=3.0)
+    group = Group(stack, patience=5.0)
     group.start(0, 1, 2)
     group.generation(3)
     group.updates(3)
