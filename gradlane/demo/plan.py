@@ -147,7 +147,7 @@ HOT_PATH = 1
 """The first spine."""
 PAYLOAD_SHARE = 1440 / 1514
 NIC_SHARE = 0.95
-LEVELS = {"light": Load(0.85, 0.07, 30_000), "heavy": Load(0.95, 0.045, 80_000)}
+LEVELS = {"light": Load(0.85, 0.07, 30_000), "heavy": Load(0.95, 0.05, 60_000)}
 WANTED = {"light": 1.3, "heavy": 2.2}
 """Mean round of the tuned baseline over its uncongested one."""
 
