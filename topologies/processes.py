@@ -89,11 +89,25 @@ def scratch(what: str, marked_environment: Mapping[str, str]) -> tempfile.Tempor
     clear it if its owner was killed.
     """
     owner = marked_environment.get(RUN_VARIABLE)
-    if owner is None:
-        this = ProcessId.of(os.getpid())
-        assert this is not None  # it runs
-        owner = f"{_ALONE}{this.pid}.{this.started}"
-    return tempfile.TemporaryDirectory(prefix=f"gradlane-{owner}-{what}-")
+    prefix = own(f"{what}-") if owner is None else f"gradlane-{owner}-{what}-"
+    return tempfile.TemporaryDirectory(prefix=prefix)
+
+
+def own(what: str) -> str:
+    """Return a name that tells that this process owns what bears it."""
+    this = ProcessId.of(os.getpid())
+    assert this is not None  # it runs
+    return f"gradlane-{_ALONE}{this.pid}.{this.started}-{what}"
+
+
+def orphaned(folder: Path) -> list[Path]:
+    """Return what lies in a folder and is named after a process that is gone."""
+    found = []
+    for path in sorted(folder.glob(f"gradlane-{_ALONE}*")):
+        owner = re.match(rf"gradlane-{_ALONE}(\d+)\.(\d+)-", path.name)
+        if owner and not ProcessId(int(owner[1]), int(owner[2])).is_running():
+            found.append(path)
+    return found
 
 
 def clear_scratch(run: int) -> None:
@@ -104,13 +118,10 @@ def clear_scratch(run: int) -> None:
 
 def clear_orphaned_scratch() -> list[Path]:
     """Remove the temporary folders of processes that are gone and belonged to no run; return them."""
-    orphaned = []
-    for folder in Path(tempfile.gettempdir()).glob(f"gradlane-{_ALONE}*"):
-        found = re.match(rf"gradlane-{_ALONE}(\d+)\.(\d+)-", folder.name)
-        if found and not ProcessId(int(found[1]), int(found[2])).is_running():
-            shutil.rmtree(folder, ignore_errors=True)
-            orphaned.append(folder)
-    return orphaned
+    folders = orphaned(Path(tempfile.gettempdir()))
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    return folders
 
 
 def marked(run: int) -> list[ProcessId]:

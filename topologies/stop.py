@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from topologies import processes, state
+from topologies import namespaces, processes, state
 from topologies.errors import GradlaneError, UsageError
 
 
@@ -88,6 +88,8 @@ def main(arguments: list[str] | None = None) -> int:
                     print(f"cleared what fabric {abandoned} left")
                 for folder in processes.clear_orphaned_scratch():
                     print(f"removed {folder}, whose process is gone")
+                for name in namespaces.clear_orphaned() if os.geteuid() == 0 else ():
+                    print(f"removed namespace {name}, whose process is gone")
     except GradlaneError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

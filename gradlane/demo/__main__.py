@@ -18,7 +18,7 @@ from typing import Any
 
 from rich.console import Console
 
-from gradlane.demo import parts, report, studies
+from gradlane.demo import parts, report, studies, tuner
 from gradlane.demo import plan as plans
 from gradlane.demo.bed import Bed, Roles, TcpTuning, load_fabric
 from gradlane.demo.experiment import Experiment
@@ -29,8 +29,6 @@ from topologies.errors import GradlaneError, UsageError
 from topologies.units import format_rate, parse_rate
 
 OUTPUT = Path("build/demo")
-TUNED = "p3"
-"""The method on which TCP is tuned: the best of the baselines under congestion."""
 
 
 def run(
@@ -101,7 +99,7 @@ def _measure(bed: Bed, plan: Plan, part: Part, console: Console, output: Path) -
     tuning = _tune(experiment, methods, console)
     uncongested = {}
     for method in methods:
-        uncongested[method.name] = experiment.uncongested(method, plan.trial_rounds)
+        uncongested[method.name] = experiment.uncongested(method, plan.calm_rounds)
         console.print(f"  without background, {method.name}: {uncongested[method.name] * 1e3:.0f} ms a round")
     return Measured(part, experiment.trainings(methods), uncongested, tuning)
 
@@ -112,8 +110,10 @@ def _tune(experiment: Experiment, methods: Sequence[Method], console: Console) -
     if len(experiment.plan.tunings) == 1:
         experiment.tuning = experiment.plan.tunings[0]
         return experiment.tuning
-    console.print(f"tuning TCP: {len(experiment.plan.tunings)} settings, {experiment.plan.trial_rounds} rounds of each")
-    trials = experiment.tune(METHODS[TUNED])
+    turns = tuner.turns(len(experiment.plan.tunings), experiment.plan.trial_rounds)
+    tried = "; ".join(f"{turn.settings} settings, {turn.rounds} rounds of each" for turn in turns)
+    console.print(f"tuning TCP, each turn in another hash draw: {tried}")
+    trials = experiment.tune(METHODS[plans.TUNED])
     for tuning, rounds in sorted(trials.items(), key=lambda pair: (-len(pair[1]), sum(pair[1]) / len(pair[1]))):
         chosen = " <- chosen" if tuning == experiment.tuning else ""
         mean = sum(rounds) / len(rounds) * 1e3
@@ -188,7 +188,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--methods", metavar="NAME,...", help="run these alone")
     parser.add_argument("--draws", type=int, help="hash draws for each seed")
     parser.add_argument("--rounds", type=int, help="of each training, all draws together")
-    parser.add_argument("--trial-rounds", type=int, help="of each setting of TCP, and without background")
+    parser.add_argument("--trial-rounds", type=int, help="of each TCP setting at first; without background twice that")
     parser.add_argument("--tcp", metavar="CONGESTION,RTO,QUEUE", help="use these settings, such as cubic,5,64, untuned")
     parser.add_argument("--rate", help="of every link, such as 25M: less where processors are the bottleneck")
     options = parser.parse_args(arguments)

@@ -79,6 +79,8 @@ class Bed:
         """Why switches and hosts do not run in real time, though they should."""
         self._pipeline = Pipeline.load()
         self._controller: Controller
+        self._installed: Policy | None = None
+        """The policy for the addresses of the current draw, once it is in the switches."""
 
     def __enter__(self) -> Bed:
         with ExitStack() as stack:
@@ -111,6 +113,7 @@ class Bed:
         """Give every host another IPv4 address, so that flows hash to other paths. Policies are installed after."""
         fabric = renumbered(self._net.fabric, number)
         running = replace(self._net.running, fabric=fabric)
+        self._installed = None
         self._controller = Controller(running, self._net.state_path, Program(self._pipeline), DEADLINE_S)
         for host in fabric.hosts:
             self._inside(
@@ -118,8 +121,10 @@ class Bed:
             )
 
     def install(self, policy: Policy) -> None:
-        """Install a policy for the addresses of the current draw. Raises FailureError."""
-        self._controller.apply(policy).check()
+        """Install a policy for the addresses of the current draw, unless it is there. Raises FailureError."""
+        if policy != self._installed:
+            self._controller.apply(policy).check()
+            self._installed = policy
 
     def tune(self, tuning: TcpTuning) -> None:
         """Have the hosts' TCP follow the tuning's congestion control and least RTO."""

@@ -53,18 +53,17 @@ class Experiment:
         Returns the rounds of each. Raises FailureError if none works.
         """
         trace = self.trace()
-        rounds = self.plan.trial_rounds + WARM_ROUNDS
         drawn = -1
 
-        def trial(tuning: TcpTuning, turn: int) -> list[float]:
+        def trial(tuning: TcpTuning, turn: int, rounds: int) -> list[float]:
             nonlocal drawn
             if turn != drawn:
                 drawn = turn
                 self.bed.draw(LAST_DRAW - turn)
             found: list[float] = self.segment(method, rounds, trace, tuning, track="trial").rounds.tolist()
-            return found[WARM_ROUNDS:]
+            return found
 
-        self.tuning, trials = tuner.tune(trial, self.plan.tunings)
+        self.tuning, trials = tuner.tune(trial, self.plan.tunings, self.plan.trial_rounds)
         self.bed.forget("trial")
         return trials
 
@@ -118,12 +117,13 @@ class Experiment:
         every = 0 if track == "trial" else self.plan.accuracy_every
         workers = bed.train(rounds, every, self.part.declared(self.plan.rate), patience)
         ended = time.monotonic()
-        cpu = (bed.switch_cpu_seconds() - cpu) / (ended - began) / (os.cpu_count() or 1)  # a thread for each switch
+        processors = os.cpu_count() or 1
+        cpu = (bed.switch_cpu_seconds() - cpu) / (ended - began) / processors  # a thread for each switch
         figures: dict[str, float] = {}
         if trace is not None:
             figures = background_figures(bed.stop_background(), began, max(a["end"] for a in workers) - TAIL_SECONDS)
         servers = bed.close()
-        segment = Segment.of(workers, servers, figures, cpu)
+        segment = Segment.of(workers, servers, figures, cpu, processors)
         if not np.isfinite(segment.rounds).all():
             raise FailureError(f"{method.name} gave no times")
         return segment

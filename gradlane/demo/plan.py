@@ -98,6 +98,8 @@ _ALL = (
 )  # fmt: skip
 METHODS = {method.name: method for method in _ALL}
 OURS = "gradlane"
+TUNED = "p3"
+"""On it TCP is tuned and the level of congestion is told: of the baselines it does best under congestion."""
 BASELINES = tuple(method.name for method in _ALL if method.baseline)
 DEFAULT = ("gloo", "ps", "p3", "transport", OURS)
 ABLATION = ("transport", "spray", "priority", "drop", OURS)
@@ -145,7 +147,7 @@ HOT_PATH = 1
 """The first spine."""
 PAYLOAD_SHARE = 1440 / 1514
 NIC_SHARE = 0.95
-LEVELS = {"light": Load(0.5, 0.1, 20_000), "heavy": Load(0.9, 0.06, 40_000)}
+LEVELS = {"light": Load(0.85, 0.07, 30_000), "heavy": Load(0.94, 0.05, 40_000)}
 WANTED = {"light": 1.3, "heavy": 2.2}
 """Mean round of the tuned baseline over its uncongested one."""
 
@@ -199,7 +201,7 @@ class Plan:
     rounds: int
     """Of a training, all draws together."""
     trial_rounds: int
-    """For each setting that the tuner tries."""
+    """For each setting in the tuner's first turn; without background twice as many are measured."""
     rate: float
     """Of every link, bit/s."""
     accuracy_every: int = 2
@@ -213,17 +215,23 @@ class Plan:
     studies: tuple[str, ...] = ()
     """Of STUDIES, what is done beside the trainings."""
 
+    @property
+    def calm_rounds(self) -> int:
+        """How many rounds of each method are measured without background."""
+        return 2 * self.trial_rounds
+
     def rounds_a_draw(self, method: str) -> int:
         """Return how many rounds of a method follow one another in a hash draw."""
         return self.sampled_rounds if method in self.sampled else -(-self.rounds // self.draws)
 
     def seconds(self, part: Part) -> float:
         """Estimate how long a part takes."""
-        trials = tuner.trials(len(self.tunings)) if len(self.tunings) > 1 else 0
-        segments = len(part.methods) * (self.draws + 1) + trials
-        total = STARTING + segments * SWITCHING + self._trial(part, "p3", part.level) * trials
+        turns = tuner.turns(len(self.tunings), self.trial_rounds) if len(self.tunings) > 1 else []
+        segments = len(part.methods) * (self.draws + 1) + sum(turn.settings for turn in turns)
+        trials = sum(turn.settings * turn.rounds for turn in turns)
+        total = STARTING + segments * SWITCHING + trials * self.round_seconds(part, "p3", part.level)
         for name in part.methods:
-            total += self._trial(part, name, "none")
+            total += (self.calm_rounds + WARM_ROUNDS) * self.round_seconds(part, name, "none")
             total += self.draws * self.rounds_a_draw(name) * self.round_seconds(part, name, part.level)
         return total
 
@@ -231,17 +239,14 @@ class Plan:
         """Guess how long a round takes, from what it took where this was measured."""
         return part.communication(self.rate) * (PACE[level][METHODS[method].tcp] + part.compute / 2)
 
-    def _trial(self, part: Part, method: str, level: str) -> float:
-        return (self.trial_rounds + WARM_ROUNDS) * self.round_seconds(part, method, level)
-
 
 WARM_ROUNDS = 1
-"""Of a trial, that do not count."""
-STARTING = 10.0
-"""Seconds until the fabric is up."""
+"""Without background, that do not count: these are few, and connections are new in the first."""
+STARTING = 20.0
+"""Seconds until the fabric is up, and for the accuracies and the report."""
 SWITCHING = 1.5
 """Seconds between two segments: policy, connections, background."""
-PACE = {"none": (1.3, 1.7), "light": (1.4, 2.2), "heavy": (1.5, 3.6)}
+PACE = {"none": (1.3, 1.7), "light": (1.4, 2.2), "heavy": (1.5, 4.0)}
 """A round over the time that the gradients take on a server's link: ours, and TCP's."""
 RATE = 30e6
 """At 50 Mbit/s hosts and switches need all of two cores."""
@@ -262,5 +267,5 @@ FULL = Plan(
         ),
         *(Part("heavy", "deep", 1, PRIORITY_STUDY, compute) for compute in (0.25, 0.5, 1.0)),
     ),
-    draws=8, rounds=104, trial_rounds=8, rate=RATE, studies=STUDIES,
+    draws=8, rounds=104, trial_rounds=4, rate=RATE, studies=STUDIES,
 )  # fmt: skip  # 3 x 104 rounds for the 99th percentile

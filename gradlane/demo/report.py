@@ -87,10 +87,10 @@ def _findings(where: str, level: str, ratios: Mapping[str, Any], found: Mapping[
     lines = []
     goals = level == "heavy"
     if congestion := found.get("congestion"):
-        title = METHODS[congestion["baseline"]].title
+        title, fastest = (METHODS[congestion[key]].title for key in ("baseline", "fastest"))
         lines.append(
-            f"{where}: {title} is the fastest baseline, at {congestion['factor']:.2f} times its uncongested round "
-            f"(wanted about {congestion['wanted']})"
+            f"{where}: congestion: {title}, on which TCP is tuned, takes {congestion['factor']:.2f} times its "
+            f"uncongested round (wanted about {congestion['wanted']}); the fastest baseline is {fastest}"
         )
     reached = [ratio for name, ratio in ratios["tta"].get(level, {}).items() if name in BASELINES and ratio is not None]
     if reached:
@@ -111,10 +111,8 @@ def _findings(where: str, level: str, ratios: Mapping[str, Any], found: Mapping[
     if "tcp_priority" in found:
         gain = found["tcp_priority"]
         lines.append(f"{where}: TCP without over with priority and pieces: {gain['gain']:.2f}{_spread(gain)}")
-    busiest = found["busiest"]
-    lines.append(
-        f"{where}: busiest: {busiest['part']} at {busiest['share']:.0%} of a processor under {busiest['method']}"
-    )
+    busiest = ", ".join(f"{part['part']} {part['share']:.0%} ({part['method']})" for part in found["busiest"])
+    lines.append(f"{where}: at most so much of a processor, and what is of several of all processors: {busiest}")
     if "compressed" in found:
         over = ", ".join(f"{key} {ratio:.2f}" for key, ratio in found["compressed"].items())
         lines.append(f"{where}: 16x compressed, top-k over TCP over ours: {over}")

@@ -18,6 +18,7 @@ from traffic.exchanges.background import PAYLOAD
 ROUNDS_FOR_P99 = 300
 MATCHING_ACCURACY = 0.005
 """Final accuracies that differ by no more count as equal."""
+TOGETHER = "the job's hosts and the switches together"
 FAIR = 0.10
 """How far background may fall behind what it is under the baseline."""
 
@@ -40,11 +41,16 @@ class Segment:
 
     @staticmethod
     def of(
-        workers: Sequence[Answer], servers: Sequence[Answer], background: dict[str, float], switch_cpu: float
+        workers: Sequence[Answer],
+        servers: Sequence[Answer],
+        background: dict[str, float],
+        switch_cpu: float,
+        processors: int,
     ) -> Segment:
-        """Join the answers of a segment's hosts."""
+        """Join the answers of a segment's hosts; `switch_cpu` is the switches' share of all processors."""
         ends = np.array([answer["ends"] for answer in workers]).max(axis=0)
         begin = max(answer["begin"] for answer in workers)
+        hosts = sum(answer["cpu"] for answer in (*workers, *servers) if answer)
         return Segment(
             rounds=np.diff(np.concatenate([[begin], ends])),
             accuracies=[(int(number), float(accuracy)) for number, accuracy in workers[0]["accuracies"]],
@@ -55,6 +61,7 @@ class Segment:
                 "worker": max(answer["cpu"] for answer in workers),
                 "server": max((answer["cpu"] for answer in servers if answer), default=0.0),
                 "switches": switch_cpu,
+                TOGETHER: hosts / processors + switch_cpu,
             },
             same=len({answer["digest"] for answer in workers}) == 1,
         )

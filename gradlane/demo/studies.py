@@ -32,7 +32,7 @@ def seconds(plan: Plan, name: str) -> float:
     if name == "tolerance":
         return len(SWEEP) * len(SWEEP_SEEDS) * plan.rounds * SWEPT_ROUND_SECONDS
     part = Part("none", SWEEP_MODEL, 1, CHECKED)
-    rounds = sum(plan.trial_rounds * plan.round_seconds(part, name, "none") for name in CHECKED)
+    rounds = sum(plan.calm_rounds * plan.round_seconds(part, name, "none") for name in CHECKED)
     return 3 * rounds + 2 * (STARTING + len(CHECKED) * SWITCHING)
 
 
@@ -43,7 +43,7 @@ def half_rate(plan: Plan, instance: int | None, real_time: bool, console: Consol
         part = Part("none", SWEEP_MODEL, 1, CHECKED)
         with Bed(load_fabric(rate), Roles(), instance=instance, real_time=real_time) as bed:
             experiment = Experiment(bed, replace(plan, rate=rate), part, lambda _: None, output)
-            means.append({name: experiment.uncongested(METHODS[name], plan.trial_rounds) for name in CHECKED})
+            means.append({name: experiment.uncongested(METHODS[name], plan.calm_rounds) for name in CHECKED})
     found = []
     for name in CHECKED:
         factor = means[1][name] / means[0][name]

@@ -82,7 +82,9 @@ def _level(
     if present:
         best = min(present, key=lambda name: by[name]["round_s"]["mean"])
         slow, quick = by[best]["round_s"]["mean"], uncongested[best]
-        found["congestion"] = {"baseline": best, "factor": slow / quick, "wanted": plans.WANTED[level]}
+        tuned = plans.TUNED if plans.TUNED in by else best
+        factor = by[tuned]["round_s"]["mean"] / uncongested[tuned]
+        found["congestion"] = {"baseline": tuned, "factor": factor, "wanted": plans.WANTED[level], "fastest": best}
         if OURS in by and slow > quick:
             found["removed"] = (slow - by[OURS]["round_s"]["mean"]) / (slow - quick)
         for name in by:
@@ -100,11 +102,21 @@ def _level(
     if set(COMPRESSING) <= set(by):
         theirs, ours = (by[name]["round_s"] for name in COMPRESSING)
         found["compressed"] = {key: theirs[key] / ours[key] for key in ("mean", "p50", "p99")}
-    shares = [(share, part, name) for name, row in by.items() for part, share in row["cpu"].items()]
-    found["busiest"] = dict(zip(("share", "part", "method"), max(shares), strict=True))
+    found["busiest"] = [
+        max(({"part": part, "share": row["cpu"][part], "method": name} for name, row in by.items()), key=_share)
+        for part in next(iter(by.values()))["cpu"]
+    ]
     for name, row in by.items():
         busy = {part: share for part, share in row["cpu"].items() if share > MOST_CPU}
-        checks += [f"{name}, {where}: {part} at {share:.0%} of a processor" for part, share in busy.items()]
+        checks += [f"{name}, {where}: {part} at {share:.0%} of {_of(part)}" for part, share in busy.items()]
         if not row["replicas_equal"]:
             checks.append(f"{name}, {where}: replicas differ")
     return found
+
+
+def _share(figure: Mapping[str, Any]) -> float:
+    return float(figure["share"])
+
+
+def _of(part: str) -> str:
+    return "all processors" if part in ("switches", statistics.TOGETHER) else "a processor"

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Give TCP its best: every congestion control, least RTO and queue depth is tried under the load itself.
 
-One trial is luck, so the best quarter is tried again (as in successive halving, arXiv 1502.07943).
+One trial is luck, of the hash draw above all, so the better ones are tried again, in other draws and for more rounds
+(successive halving, arXiv 1502.07943).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from statistics import mean
 
@@ -16,10 +18,15 @@ from gradlane.demo.bed import TcpTuning
 CONGESTION = ("cubic", "bbr")
 LEAST_RTO_MS = (5, 200)
 QUEUE_PACKETS = (64, 256, 1000)
-TURNS = 2
-"""How often the best are tried."""
-KEPT = 4
-"""One in so many is tried again."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """How many settings are tried, the best so far, in a hash draw of its own, and for how many rounds each."""
+
+    settings: int
+    rounds: int
+
 
 Rounds = list[float]
 
@@ -32,9 +39,9 @@ def candidates() -> list[TcpTuning]:
     ]
 
 
-def trials(settings: int) -> int:
-    """Return how many trials so many settings take."""
-    return sum(-(-settings // KEPT**turn) for turn in range(TURNS))
+def turns(settings: int, rounds: int) -> list[Turn]:
+    """Return the turns among so many settings of which the first has so many rounds of each."""
+    return [Turn(settings, rounds), Turn(min(settings, 4), 2 * rounds), Turn(min(settings, 2), 4 * rounds)]
 
 
 def best(found: Mapping[TcpTuning, Rounds]) -> TcpTuning:
@@ -44,14 +51,16 @@ def best(found: Mapping[TcpTuning, Rounds]) -> TcpTuning:
 
 
 def tune(
-    trial: Callable[[TcpTuning, int], Sequence[float]], among: Sequence[TcpTuning]
+    trial: Callable[[TcpTuning, int, int], Sequence[float]], among: Sequence[TcpTuning], rounds: int
 ) -> tuple[TcpTuning, dict[TcpTuning, Rounds]]:
-    """Try every setting; `trial`, told which turn it is, returns its rounds in seconds. Returns the best, and all."""
+    """Try every setting; returns the best, and the rounds of all.
+
+    `trial`, told which turn it is and how many rounds, returns these in seconds.
+    """
     found: dict[TcpTuning, Rounds] = {tuning: [] for tuning in among}
-    left = list(among)
-    for turn in range(TURNS):
-        for tuning in left:
-            found[tuning] += trial(tuning, turn)
-        keep = sorted(left, key=lambda tuning: mean(found[tuning]))[: -(-len(left) // KEPT)]
-        left = [tuning for tuning in left if tuning in keep]
+    for number, turn in enumerate(turns(len(among), rounds)):
+        keep = sorted(among, key=lambda tuning: mean(found[tuning]))[: turn.settings] if number else among
+        among = [tuning for tuning in among if tuning in keep]
+        for tuning in among:
+            found[tuning] += trial(tuning, number, turn.rounds)
     return best(found), found

@@ -16,6 +16,7 @@ from statistics import median
 
 from tests.benchmarks.native import BURST, bench, ffi
 from tests.benchmarks.programs import Program
+from topologies import namespaces
 
 DEVICE_INTERFACES = ("in", "out")
 # Two cores, or both measure the scheduler. Read before anything is bound, since what is started inherits that.
@@ -55,25 +56,13 @@ def ip(*arguments: str) -> None:
 class Bed:
     """Namespaces: `source` and `sink` are the tester's, `device` lies between."""
 
-    prefix: str
-
-    @property
-    def source(self) -> str:
-        return f"{self.prefix}s"
-
-    @property
-    def sink(self) -> str:
-        return f"{self.prefix}k"
-
-    @property
-    def device(self) -> str:
-        return f"{self.prefix}d"
+    source: str
+    sink: str
+    device: str
 
     def lay(self) -> None:
-        """Make the namespaces and cables."""
+        """Lay the cables between them."""
         for namespace in (self.source, self.sink, self.device):
-            ip("netns", "add", namespace)
-            ip("-n", namespace, "link", "set", "lo", "up")
             ip("netns", "exec", namespace, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
         for namespace, interface in ((self.source, "in"), (self.sink, "out")):
             ip(
@@ -98,22 +87,15 @@ class Bed:
             ip("-n", namespace, "link", "set", "eth0", "up")
             ip("-n", self.device, "link", "set", interface, "up")
 
-    def remove(self) -> None:
-        """Remove the namespaces, and the cables with them."""
-        for namespace in (self.source, self.sink, self.device):
-            subprocess.run(["ip", "netns", "delete", namespace], capture_output=True, check=False)
-
 
 @contextlib.contextmanager
 def test_bed() -> Iterator[Bed]:
-    """Lay a bed of a name of its own, and always remove it, on SIGTERM too."""
-    bed = Bed(f"glbench{os.getpid()}")
+    """Lay a bed in namespaces of its own, and always remove it, on SIGTERM too."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    try:
+    with namespaces.made("source", "sink", "device") as names:
+        bed = Bed(*names)
         bed.lay()
         yield bed
-    finally:
-        bed.remove()
 
 
 @contextlib.contextmanager

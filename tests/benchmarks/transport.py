@@ -36,6 +36,7 @@ import numpy as np
 import topologies
 from controller.reconcile import install
 from tests.benchmarks.bed import ip
+from topologies import namespaces
 from topologies.mininet_fabric import MininetFabric
 from topologies.processes import go_first
 from traffic.hosts import site_of
@@ -82,11 +83,7 @@ def fabric() -> Iterator[Ends]:
 @contextlib.contextmanager
 def veth(shaped: bool) -> Iterator[Ends]:
     """Give two namespaces that a veth joins, and always remove them."""
-    names = (f"gltr{os.getpid()}a", f"gltr{os.getpid()}b")
-    try:
-        for name in names:
-            ip("netns", "add", name)
-            ip("-n", name, "link", "set", "lo", "up")
+    with namespaces.made("sender", "receiver") as names:
         ip("link", "add", "eth0", "netns", names[0], "type", "veth", "peer", "name", "eth0", "netns", names[1])
         for name, address in zip(names, (SENDER, RECEIVER), strict=True):
             inside = ["ip", "netns", "exec", name]
@@ -98,9 +95,6 @@ def veth(shaped: bool) -> Iterator[Ends]:
                 bucket = ["tbf", "rate", f"{SHAPED_BPS}bit", "burst", "3028", "limit", str(QUEUE_BYTES)]
                 subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", *bucket], check=True)
         yield Place(("ip", "netns", "exec", names[0]), SENDER), Place(("ip", "netns", "exec", names[1]), RECEIVER)
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
 
 
 @dataclass(frozen=True)

@@ -53,4 +53,4 @@ def test_the_switch_benchmark_writes_rows_and_ratios(tmp_path: Path) -> None:
     [compiled] = result["compile"]  # "wire" is C by hand
     assert compiled["program"] == "router" and 0 < compiled["cached"] < compiled["seconds"]
     namespaces = subprocess.run(["ip", "netns"], check=True, capture_output=True, text=True).stdout
-    assert f"glbench{process.pid}" not in namespaces
+    assert f"process{process.pid}." not in namespaces

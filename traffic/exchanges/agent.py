@@ -83,12 +83,16 @@ class Worker:
         copies: list[tuple[int, list[Any]]] = []
         begin = time.monotonic()
         sent = _interface_bytes()
-        for _ in range(rounds):
-            losses.append(training.run(exchange, compute))
-            turns.append(training.forwarded)
-            if every and not self._place.number and training.rounds % every == 0:
-                copies.append((training.rounds, [value.copy() for value in training.network.values]))
-        training.finish(exchange)
+
+        def forwarded() -> None:
+            turns.append(time.monotonic())
+            number = training.rounds + 1
+            if every and not self._place.number and number % every == 0:
+                copies.append((number, [value.copy() for value in training.network.values]))
+
+        with training.over(exchange):
+            for _ in range(rounds):
+                losses.append(training.run(compute, forwarded))
         turns.append(time.monotonic())
         seconds = turns[-1] - begin
         return {

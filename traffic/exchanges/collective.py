@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from topologies.errors import FailureError
 from traffic.collectives.communicator import Communicator, Reduced
 from traffic.collectives.job import Job
 from traffic.collectives.server import Server
-from traffic.exchanges.exchange import PATIENCE, Gradient
+from traffic.exchanges.exchange import Gradient
 from traffic.exchanges.pieces import Piece
 from traffic.transport.tolerance import Tolerance
 
@@ -44,6 +45,22 @@ class CollectiveSettings:
         )
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """A tensor of which every piece is summed, or has failed."""
+
+    gradient: Gradient
+    pieces: Sequence[Piece]
+    parts: Sequence[Future[Reduced]]
+
+    @property
+    def values(self) -> Gradient:
+        """Join the means, in the gradient's place. Raises what made a piece fail."""
+        for piece, part in zip(self.pieces, self.parts, strict=True):
+            self.gradient[piece.first : piece.end] = part.result().values
+        return self.gradient
+
+
 class CollectiveWorker:
     """A rank."""
 
@@ -53,32 +70,36 @@ class CollectiveWorker:
         self._of_tensor: dict[int, list[Piece]] = {}
         for piece in pieces:
             self._of_tensor.setdefault(piece.tensor, []).append(piece)
-        self._coming: dict[int, list[Future[Reduced]]] = {}
-        self._gradients: dict[int, Gradient] = {}
         self._communicator = Communicator(job, rank)
 
-    def send(self, round_number: int, tensor: int, gradient: Gradient) -> None:
-        """Begin to sum every piece of a tensor."""
-        self._gradients[tensor] = gradient
-        self._coming[tensor] = [
+    def all_reduce(self, values: Gradient, *, tensor: int, layer: int, round: int, weight: int = 1) -> Future[Pieces]:
+        """Begin to sum every piece of a tensor; its mean replaces the gradient."""
+        pieces = self._of_tensor[tensor]
+        parts = [
             self._communicator.all_reduce(
-                gradient[piece.first : piece.end],
+                values[piece.first : piece.end],
                 tensor=piece.number,
                 layer=piece.layer if self._by_priority else 0,
-                round=round_number,
+                round=round,
+                weight=weight,
             )
-            for piece in self._of_tensor[tensor]
+            for piece in pieces
         ]
+        whole: Future[Pieces] = Future()
+        left = len(parts)
+        lock = threading.Lock()
 
-    def wait(self, tensor: int) -> Gradient:
-        """Return a tensor's mean once all its pieces are summed; it replaces the gradient."""
-        mean = self._gradients.pop(tensor)
-        for piece, future in zip(self._of_tensor[tensor], self._coming.pop(tensor), strict=True):
-            try:
-                mean[piece.first : piece.end] = future.result(PATIENCE).values
-            except TimeoutError:
-                raise FailureError(f"the sum of tensor {tensor} did not come within {PATIENCE:.0f} s") from None
-        return mean
+        def done(_: Future[Reduced]) -> None:
+            nonlocal left
+            with lock:
+                left -= 1
+                last = not left
+            if last:
+                whole.set_result(Pieces(values, pieces, parts))
+
+        for part in parts:
+            part.add_done_callback(done)
+        return whole
 
     def losses(self) -> dict[str, Any]:
         """Return values by layer, and packets by eighth of importance, least first: sent, and of those lost."""

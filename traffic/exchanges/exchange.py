@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""What the step loop asks of any way to exchange gradients, and what the parameter servers have in common."""
+"""What the gated step asks of any way to exchange gradients, and what the parameter servers have in common."""
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,20 +16,13 @@ from numpy.typing import NDArray
 
 from topologies.errors import FailureError
 from traffic.exchanges.pieces import Piece
+from traffic.frameworks.gate import Reducer
 
 Gradient = NDArray[np.float32]
-PATIENCE = 60.0
-"""Seconds that a tensor's aggregate may take."""
 
 
-class Exchange(Protocol):
-    """One worker's end. Rounds are counted from 0; a tensor is sent once a round and then awaited once."""
-
-    def send(self, round_number: int, tensor: int, gradient: Gradient) -> None:
-        """Begin to send this worker's gradient of a tensor; it must not change until its aggregate is there."""
-
-    def wait(self, tensor: int) -> Gradient:
-        """Return the mean of all workers' gradients of a tensor, flat, once it is there. Raises FailureError."""
+class Exchange(Reducer, Protocol):
+    """One worker's end, over which a gate sends: every worker counts alike, whatever its weight."""
 
     def losses(self) -> dict[str, Any]:
         """Return what was lost of what this worker has sent."""
@@ -37,50 +31,59 @@ class Exchange(Protocol):
         """End connections and threads."""
 
 
+@dataclass(frozen=True)
+class Mean:
+    """Of all workers' gradients of a tensor, flat."""
+
+    values: Gradient
+
+
 class Arrivals:
-    """Aggregates as their pieces come in, from another thread, and who waits for them."""
+    """Aggregates as their pieces come in, from another thread."""
 
     def __init__(self, sizes: Sequence[int], pieces: Sequence[Piece]) -> None:
         """`sizes` are the tensors' values."""
-        self.aggregates = [np.zeros(size, np.float32) for size in sizes]
+        self._aggregates = [np.zeros(size, np.float32) for size in sizes]
         self._pieces: dict[int, int] = defaultdict(int)
         for piece in pieces:
             self._pieces[piece.tensor] += 1
         self._missing = [0] * len(sizes)
-        self._condition = threading.Condition()
+        self._coming: dict[int, Future[Mean]] = {}
+        self._lock = threading.Lock()
         self._error: Exception | None = None
 
-    def expect(self, tensor: int) -> None:
-        """Note that this worker's gradient is under way: its aggregate is to come."""
-        with self._condition:
+    def expect(self, tensor: int) -> Future[Mean]:
+        """Note that this worker's gradient is under way, and return its aggregate to be."""
+        future: Future[Mean] = Future()
+        with self._lock:
             self._missing[tensor] = self._pieces[tensor]
+            self._coming[tensor] = future
+        if self._error is not None:
+            self._fail()
+        return future
 
     def place(self, piece: Piece) -> NDArray[np.float32]:
         """Return where a piece's values go."""
-        return self.aggregates[piece.tensor][piece.first : piece.end]
+        return self._aggregates[piece.tensor][piece.first : piece.end]
 
     def arrived(self, piece: Piece) -> None:
         """Note that a piece's values are there."""
-        with self._condition:
+        with self._lock:
             self._missing[piece.tensor] -= 1
-            if not self._missing[piece.tensor]:
-                self._condition.notify_all()
+            whole = None if self._missing[piece.tensor] else self._coming.pop(piece.tensor, None)
+        if whole is not None:
+            whole.set_result(Mean(self._aggregates[piece.tensor]))
 
     def fail(self, error: Exception) -> None:
         """Let whoever waits know that nothing will come."""
-        with self._condition:
-            self._error = self._error or error
-            self._condition.notify_all()
+        self._error = self._error or FailureError(f"the exchange of gradients failed: {error}")
+        self._fail()
 
-    def wait(self, tensor: int) -> Gradient:
-        """Return a tensor's aggregate once it is whole."""
-        with self._condition:
-            there = self._condition.wait_for(lambda: not self._missing[tensor] or self._error, PATIENCE)
-            if self._error is not None:
-                raise FailureError(f"the exchange of gradients failed: {self._error}")
-            if not there:
-                raise FailureError(f"the aggregate of tensor {tensor} did not come within {PATIENCE:.0f} s")
-        return self.aggregates[tensor]
+    def _fail(self) -> None:
+        with self._lock:
+            failed, self._coming = list(self._coming.values()), {}
+        for future in failed:
+            future.set_exception(self._error)
 
 
 @dataclass

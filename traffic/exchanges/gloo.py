@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -14,7 +15,10 @@ from typing import Any
 import numpy as np
 
 from topologies.errors import FailureError
-from traffic.exchanges.exchange import PATIENCE, Gradient
+from traffic.exchanges.exchange import Gradient, Mean
+
+PATIENCE = 60.0
+"""Seconds that an all-reduce may take."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,6 @@ class GlooWorker:
         torch.set_num_threads(1)
         self._torch = torch
         self._workers = len(workers)
-        self._work: list[Any] = [None] * len(sizes)
-        self._gradients: list[Gradient] = [np.zeros(0, np.float32)] * len(sizes)
         timeout = timedelta(seconds=PATIENCE)
         try:
             store = distributed.TCPStore(workers[0], settings.port, len(workers), rank == 0, timeout)
@@ -58,20 +60,22 @@ class GlooWorker:
         except RuntimeError as error:
             raise FailureError(f"Gloo's ranks did not meet: {str(error).splitlines()[0]}") from error
 
-    def send(self, _: int, tensor: int, gradient: Gradient) -> None:
-        """Begin a tensor's all-reduce."""
-        self._gradients[tensor] = gradient
-        self._work[tensor] = self._group.allreduce([self._torch.from_numpy(gradient)], self._options)
+    def all_reduce(self, values: Gradient, *, tensor: int, layer: int, round: int, weight: int = 1) -> Future[Mean]:
+        """Begin a tensor's all-reduce; its mean replaces the gradient."""
+        whole: Future[Mean] = Future()
+        work = self._group.allreduce([self._torch.from_numpy(values)], self._options)
 
-    def wait(self, tensor: int) -> Gradient:
-        """Return a tensor's mean."""
-        try:
-            self._work[tensor].wait()
-        except RuntimeError as error:
-            raise FailureError(f"Gloo's all-reduce failed: {str(error).splitlines()[0]}") from error
-        mean = self._gradients[tensor]
-        mean /= np.float32(self._workers)
-        return mean
+        def done(reduced: Any) -> None:
+            try:
+                reduced.value()
+            except RuntimeError as error:
+                whole.set_exception(FailureError(f"Gloo's all-reduce failed: {str(error).splitlines()[0]}"))
+            else:
+                np.divide(values, np.float32(self._workers), out=values)
+                whole.set_result(Mean(values))
+
+        work.get_future().add_done_callback(done)
+        return whole
 
     def losses(self) -> dict[str, Any]:
         """TCP loses nothing for good."""
@@ -79,5 +83,4 @@ class GlooWorker:
 
     def close(self) -> None:
         """Leave the group."""
-        self._work.clear()
         del self._group, self._store

@@ -11,6 +11,7 @@ import socket
 import threading
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from topologies.errors import FailureError
 from traffic.exchanges import blocks
 from traffic.exchanges.connections import Connections, Header, Values, answer, dial
-from traffic.exchanges.exchange import Arrivals, Gradient, Sums
+from traffic.exchanges.exchange import Arrivals, Gradient, Mean, Sums
 from traffic.exchanges.pieces import Piece
 from traffic.transport.loss import ErrorFeedback
 from traffic.transport.ranges import value_ranges
@@ -70,19 +71,16 @@ class TcpWorker:
                 self._connections.add(number, dial(address, server, settings.port, rank))
         self._connections.start()
 
-    def send(self, round_number: int, tensor: int, gradient: Gradient) -> None:
-        """Queue every piece of a tensor."""
-        self._arrivals.expect(tensor)
+    def all_reduce(self, values: Gradient, *, tensor: int, layer: int, round: int, weight: int = 1) -> Future[Mean]:
+        """Queue every piece of a tensor; its mean is there once all are back."""
+        mean = self._arrivals.expect(tensor)
         for piece in self._of_tensor[tensor]:
-            values = gradient[piece.first : piece.end]
+            part = values[piece.first : piece.end]
             if self._settings.kept_share is not None:
-                values = self._sparse(piece, values, self._settings.kept_share)
-            header = Header(round_number, piece.number, self._rank, values.nbytes)
-            self._connections.send(piece.server, header, values, self._settings.urgency(piece))
-
-    def wait(self, tensor: int) -> Gradient:
-        """Return a tensor's mean once all its pieces are back."""
-        return self._arrivals.wait(tensor)
+                part = self._sparse(piece, part, self._settings.kept_share)
+            header = Header(round, piece.number, self._rank, part.nbytes)
+            self._connections.send(piece.server, header, part, self._settings.urgency(piece))
+        return mean
 
     def losses(self) -> dict[str, Any]:
         """TCP loses nothing for good."""

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from topologies.errors import FailureError
 from traffic.collectives.statistics import Statistics
+from traffic.exchanges.exchange import Mean
 from traffic.exchanges.pieces import Piece, cut
 from traffic.exchanges.tcp import TcpServer, TcpSettings, TcpWorker
 from traffic.model import Parameter
@@ -21,6 +23,8 @@ from traffic.training.share import CHUNK_VALUES, Floats, chunks_of
 NEWEST, BARRIER = NOTES + 1, NOTES + 2
 PIECE = 16384
 """Values that travel as one, as P3's."""
+PATIENCE = 60.0
+"""Seconds that a sum may take."""
 
 
 def _tensors(values: int, workers: int) -> dict[int, int]:
@@ -68,13 +72,20 @@ class TcpSums:
     def all_reduce(self, values: Floats, *, tensor: int, layer: int = 0, round: int, weight: int = 1) -> Future[Any]:
         """Begin the sum of a tensor; one sum of each at a time."""
         at = self._place[tensor]
-        self._exchange.send(round, at, np.ascontiguousarray(values, np.float32))
-        return self._waiting.submit(lambda: Summed(self._exchange.wait(at) * np.float32(self.size)))
+        given = np.ascontiguousarray(values, np.float32)
+        mean = self._exchange.all_reduce(given, tensor=at, layer=layer, round=round)
+        return self._waiting.submit(self._sum_of, mean)
 
     def barrier(self) -> None:
         """Wait until every worker has come here. Raises FailureError."""
         self._barriers += 1
         self.all_reduce(np.zeros(1, np.float32), tensor=BARRIER, round=self._barriers).result()
+
+    def _sum_of(self, mean: Future[Mean]) -> Summed:
+        try:
+            return Summed(mean.result(PATIENCE).values * np.float32(self.size))
+        except TimeoutError:
+            raise FailureError(f"a sum did not come within {PATIENCE:.0f} s") from None
 
     def abandon(self, reason: str) -> None:
         """Let what waits fail: it does so by itself, since the server closes the connections."""

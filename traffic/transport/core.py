@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traffic import native
-from traffic.packer import TensorId, describe, encode, spread_order
+from traffic.packer import TensorId, describe, encode, golden_order
 from traffic.transport.control import KEY, MAP_PACKETS
 from traffic.wire import GRADIENT_BYTES, HEADER, VALUE_BYTES, DataType, GradientFlag
 
@@ -150,14 +150,14 @@ class OutboundMessage:
         header["path"] = path
         self.blank = _blank(flat, per_packet) if blank else np.zeros(packets, np.bool_)
         """Packets that are told and not sent, shape (packets,)."""
-        most = round(protected_share * packets)
-        if most:
-            header["flags"][np.argsort(self.importance, kind="stable")[-most:]] |= GradientFlag.PROTECTED
+        ranked = np.argsort(self.importance, kind="stable")
+        if most := round(protected_share * packets):
+            header["flags"][ranked[-most:]] |= GradientFlag.PROTECTED
         self.protected: NDArray[np.bool_] = (header["flags"] & GradientFlag.PROTECTED).astype(np.bool_) & ~self.blank
         self._values = encode(flat, data_type)
-        order = spread_order(self.importance)
+        order = ranked[golden_order(packets)]
         held = np.zeros(packets, np.bool_)
-        held[np.argsort(self.importance, kind="stable")[: int(held_share * packets)]] = True
+        held[ranked[: int(held_share * packets)]] = True
         held &= ~self.protected & ~self.blank
         self.held: NDArray[np.bool_] = held
         """Packets that are sent only if they are asked for, shape (packets,)."""

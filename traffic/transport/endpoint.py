@@ -15,6 +15,7 @@ import random
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -533,12 +534,13 @@ class Endpoint:
         """Return what may be sent: of every peer the message of the highest priority, the eldest among equals."""
         chosen = []
         for peer in self.peers.values():
-            if not peer.waiting:
-                continue
             ready = [message for message in peer.waiting.values() if not message.paused]
             if ready:
-                chosen.append(max(ready, key=lambda message: (message.priority, -message.begun)))
+                chosen.append(max(ready, key=_precedence))
         return chosen
+
+
+_precedence = attrgetter("precedence")
 
 
 def priority_of(layer: int) -> int:

@@ -11,6 +11,8 @@ def value_ranges(packets: NDArray[np.bool_], per_packet: int, values: int) -> ND
 
     Shape (ranges, 2): the first value, and one past the last. The last packet may be short: no range exceeds `values`.
     """
+    if not packets.any():
+        return np.zeros((0, 2), np.int64)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], packets, [False]]).astype(np.int8)))
     ranges = edges.reshape(-1, 2).astype(np.int64) * per_packet
     return np.minimum(ranges, values)

@@ -96,6 +96,8 @@ class Sending:
         self._protected = int(np.count_nonzero(message.protected))
         self.begun = now
         """When it was given, ns."""
+        self.precedence = priority, -now
+        """The greatest of a peer's goes first."""
         self._attempt = 0
         self._counted_bytes = 0
         self._listen_to(0)
@@ -112,7 +114,9 @@ class Sending:
     def transmitted(self, now: int) -> None:
         """Take note that the driver has sent packets of this message, perhaps the last."""
         frames = self.message.struct.sent_bytes - self._counted_bytes
-        self._counted_bytes = self.message.struct.sent_bytes
+        if not frames and self.message.has_packets:  # another message had its turn
+            return
+        self._counted_bytes += frames
         packets = -(-frames // (GRADIENT_BYTES + self.message.struct.payload_bytes))
         self.peer.rate.sent(frames + packets * self.peer.settings.frame_overhead)
         if self.message.has_packets:

@@ -273,6 +273,8 @@ class SocketEndpoint:
 
     def _say(self) -> None:
         outgoing = self.endpoint.outgoing
+        if not outgoing:
+            return
         for peer, message in outgoing:
             with contextlib.suppress(OSError):  # as good as lost on the way
                 self._socket.sendto(message, self._addresses[peer.source])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from itertools import count, pairwise
 
@@ -15,6 +15,7 @@ import pytest
 
 from traffic.exchanges import blocks
 from traffic.exchanges.collective import CollectiveSettings
+from traffic.exchanges.exchange import Mean
 from traffic.exchanges.methods import Kind, Wiring
 from traffic.exchanges.networks import Recipe
 from traffic.exchanges.pieces import cut
@@ -51,10 +52,9 @@ def trained(wires: Wiring, rounds: int) -> list[list[np.ndarray]]:
 
     def work(rank: int) -> list[np.ndarray]:
         training = GatedTraining(RECIPE.build(1), samples(rank), RECIPE.learning_rate, RECIPE.momentum)
-        with closing(wires.worker(rank, parameters)) as exchange:
+        with closing(wires.worker(rank, parameters)) as exchange, training.over(exchange):
             for _ in range(rounds):
-                training.run(exchange)
-            training.finish(exchange)
+                training.run()
         return training.network.values
 
     with ExitStack() as stack, ThreadPoolExecutor(2) as pool:
@@ -67,26 +67,27 @@ def trained(wires: Wiring, rounds: int) -> list[list[np.ndarray]]:
 def alone(rounds: int) -> list[np.ndarray]:
     """Train with the mean of both workers' gradients, without any network."""
 
-    class Mean:
+    class Probe:
         def __init__(self) -> None:
-            self.parts: list[dict[int, np.ndarray]] = [{}, {}]
+            self.gradients: dict[int, np.ndarray] = {}
 
-        def send(self, round_number: int, tensor: int, gradient: np.ndarray) -> None:
-            self.parts[self.rank][tensor] = gradient
-
-        rank = 0
+        def all_reduce(self, values: np.ndarray, *, tensor: int, **_: int) -> Future[Mean]:
+            self.gradients[tensor] = values
+            future: Future[Mean] = Future()
+            future.set_result(Mean(values))
+            return future
 
     replicas = [RECIPE.build(1) for _ in range(2)]
     batches = [samples(rank) for rank in range(2)]
     velocity = [np.zeros_like(value) for value in replicas[0].values]
     for _ in range(rounds):
-        mean = Mean()
-        for rank in range(2):
-            mean.rank = rank
-            probe = GatedTraining(replicas[rank], batches[rank], 0.0, 0.0)
-            probe.run(mean)  # type: ignore[arg-type]
+        probes = [Probe() for _ in range(2)]
+        for replica, batch, probe in zip(replicas, batches, probes, strict=True):
+            standing = GatedTraining(replica, batch, 0.0, 0.0)
+            with standing.over(probe):
+                standing.run()
         for tensor, speed in enumerate(velocity):
-            gradient = (mean.parts[0][tensor] + mean.parts[1][tensor]) / np.float32(2)
+            gradient = (probes[0].gradients[tensor] + probes[1].gradients[tensor]) / np.float32(2)
             speed *= np.float32(RECIPE.momentum)
             speed += gradient
             for replica in replicas:

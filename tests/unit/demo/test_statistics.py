@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradlane.demo import statistics
-from gradlane.demo.statistics import Segment, Training
+from gradlane.demo.statistics import TOGETHER, Segment, Training
 
 FAIR = {"goodput_bps": 1e6, "delivered": 0.98, "complete": 0.9, "completion_p50_s": 0.05, "completion_p99_s": 0.1}
 
@@ -35,10 +35,10 @@ def test_a_round_ends_when_the_slowest_worker_has_ended_it() -> None:
         {"begin": 10.0, "ends": [11.0, 12.0], "accuracies": [], "bytes": 4, "lost": {}, "cpu": 0.1, "digest": "a"},
         {"begin": 10.5, "ends": [11.5, 14.0], "accuracies": [], "bytes": 8, "lost": {}, "cpu": 0.3, "digest": "a"},
     ]
-    joined = Segment.of(answers, [{"cpu": 0.2}, {}], {}, 0.5)
+    joined = Segment.of(answers, [{"cpu": 0.2}, {}], {}, 0.5, 2)
     assert joined.rounds.tolist() == [1.0, 2.5]
     assert joined.bytes_per_round == 3.0
-    assert joined.cpu == {"worker": 0.3, "server": 0.2, "switches": 0.5}
+    assert joined.cpu == {"worker": 0.3, "server": 0.2, "switches": 0.5, TOGETHER: pytest.approx(0.8)}
     assert joined.same
 
 

@@ -17,19 +17,32 @@ from traffic.exchanges.methods import Wiring
 
 def test_the_tuner_tries_every_setting_and_takes_the_fastest() -> None:
     fastest = TcpTuning("bbr", 5, 1000)
-    chosen, trials = tuner.tune(lambda t, _: [1.0 if t == fastest else 2.0], plans.SHORT.tunings)
+    chosen, trials = tuner.tune(lambda t, _, rounds: [1.0 if t == fastest else 2.0] * rounds, plans.SHORT.tunings, 1)
     assert chosen == fastest
     assert len(trials) == 2 * 2 * 3
-    assert sum(len(rounds) for rounds in trials.values()) == tuner.trials(12) == 12 + 3
+    assert sorted(len(rounds) for rounds in trials.values()) == [1] * 8 + [3] * 2 + [7] * 2
 
 
 def test_one_lucky_trial_does_not_win() -> None:
     lucky, steady = TcpTuning("bbr", 5, 64), TcpTuning("cubic", 5, 64)
 
-    def trial(tuning: TcpTuning, turn: int) -> list[float]:
-        return [{lucky: 0.5 if turn == 0 else 9.0, steady: 1.0}.get(tuning, 5.0)]
+    def trial(tuning: TcpTuning, turn: int, rounds: int) -> list[float]:
+        return [{lucky: 0.5 if turn == 0 else 9.0, steady: 1.0}.get(tuning, 5.0)] * rounds
 
-    assert tuner.tune(trial, plans.SHORT.tunings)[0] == steady
+    assert tuner.tune(trial, plans.SHORT.tunings, 1)[0] == steady
+
+
+def test_the_best_two_are_judged_by_rounds_in_every_draw() -> None:
+    """A setting that leads until the last turn loses to one that is quicker over all rounds."""
+    leads, quicker = TcpTuning("bbr", 5, 64), TcpTuning("cubic", 5, 64)
+    draws: list[tuple[int, int]] = []
+
+    def trial(tuning: TcpTuning, turn: int, rounds: int) -> list[float]:
+        draws.append((turn, rounds))
+        return [{leads: (1.0, 1.0, 3.0), quicker: (1.5, 1.5, 1.5)}.get(tuning, (5.0,) * 3)[turn]] * rounds
+
+    assert tuner.tune(trial, plans.SHORT.tunings, 2)[0] == quicker
+    assert draws == [(0, 2)] * 12 + [(1, 4)] * 4 + [(2, 8)] * 2
 
 
 def test_every_hash_draw_gives_every_host_another_address() -> None:
