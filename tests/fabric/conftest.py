@@ -20,7 +20,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a marked test in a process of its own, in which only `lo` exists."""
     if pyfuncitem.get_closest_marker("empty_machine") is None or INSIDE in os.environ:
         return None
-    pytest_of_it = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", pyfuncitem.nodeid]
+    # Hypothesis's plugin takes half of such a process's start.
+    plain = ["-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
+    pytest_of_it = [sys.executable, "-m", "pytest", *plain, pyfuncitem.nodeid]
     command = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *pytest_of_it]
     with subprocess.Popen(
         command,

@@ -28,7 +28,7 @@ class FakeFabric:
     state_file: Path
     running: RunningFabric
 
-    def controller(self, pipeline: Pipeline | None = None, deadline: float = 5.0) -> Controller:
+    def controller(self, pipeline: Pipeline | None = None, deadline: float = 60.0) -> Controller:
         return Controller.find(self.state_file, pipeline=pipeline, deadline=deadline)
 
     @property

@@ -258,10 +258,10 @@ def test_a_silent_switch_is_named_within_the_deadline(fake_fabric: Start) -> Non
     name = next(iter(fabric.switches))
     fabric.switches[name].silent.set()
     began = time.monotonic()
-    report = fabric.controller(deadline=2.0).apply(policy.load("dlcp"))
-    assert time.monotonic() - began < 30
+    report = fabric.controller(deadline=5.0).apply(policy.load("dlcp"))
+    assert time.monotonic() - began < 60
     assert report.failed == (name,)
-    assert "within 2 s" in str(report.switches[name].error)
+    assert "within 5 s" in str(report.switches[name].error)
 
 
 def test_another_controller_takes_over_and_hands_back(fake_fabric: Start) -> None:

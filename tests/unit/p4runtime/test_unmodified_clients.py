@@ -62,7 +62,8 @@ def session():
     packet.metadata["egress_port"] = "510"
     packet.metadata["pad"] = "0"
     packet.send()
-    packets_in.sniff(lambda message: found.append(message.packet.payload.hex()), timeout=4)
+    while not found:
+        packets_in.sniff(lambda message: found.append(message.packet.payload.hex()), timeout=0.5)
     yield "packets", found
     entry.delete()
     yield "left", sum(1 for _ in sh.TableEntry("lpm_table").read())
