@@ -14,7 +14,7 @@ SHELL  := /bin/bash
 PYTHON := .venv/bin/python
 # Only what touches network namespaces runs as root.
 ROOT   := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=PATH,CI,GRADLANE_CACHE)
-OWN    := $(if $(filter 0,$(shell id -u)),true,sudo chown -R $(shell id -u):$(shell id -g) build)
+OWN    := $(if $(filter 0,$(shell id -u)),true,sudo chown -R $(shell id -u):$(shell id -g) build .venv)
 PYTEST := $(PYTHON) -m pytest
 # Files of unit tests run side by side, one more than cores since some wait; fabrics share names and cores and run one by
 # one. Neither reads the other's files.

@@ -25,6 +25,7 @@ from gradlane.uneven import SPEEDS
 from gradlane.uneven_job import UnevenJob, Way
 from topologies.errors import FailureError
 from topologies.mininet_fabric import MininetFabric
+from traffic.live import share
 from traffic.training.quota import Quota
 
 pytestmark = pytest.mark.fabric
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.fabric
 @pytest.mark.timeout(600)
 def test_abs_sgd_workers_wait_less_than_synchronous_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = io.StringIO()
-    monkeypatch.setattr(uneven, "train", partial(uneven.train, target=2.0, seconds=4.0))
+    monkeypatch.setattr(uneven, "train", partial(uneven.train, target=2.0, seconds=3.0))
     synchronous, ours = run_uneven(
         "leaf_spine", "dlcp", "softswitch", Console(file=told, width=120),
         output=tmp_path, instance=None, state_path=tmp_path / "fabric.json",
@@ -60,11 +61,18 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MininetFabric]:
         yield net
 
 
-def job(net: MininetFabric, **more: Any) -> UnevenJob:
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    share("mnist", folder)
+    return folder
+
+
+def job(net: MininetFabric, data: Path, **more: Any) -> UnevenJob:
     way = Way("ABS-SGD", "abs_sgd", 32, 0.2, compensation=0.75)
     settings: dict[str, Any] = {"target": 2.0, "seconds": 60.0, **more}
     slowness = settings.pop("slowness", [1e-3, 1e-3, 2e-3, 4e-3])
-    return UnevenJob(net.running, WORKERS, SERVER, way, slowness, **settings)
+    return UnevenJob(net.running, WORKERS, SERVER, way, slowness, data=data, **settings)
 
 
 def until(lines: Iterator[dict[str, Any]], wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -79,8 +87,8 @@ def generation(lines: Iterator[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.timeout(300)
-def test_over_the_fabric_training_goes_on_without_the_dead_and_with_the_late(net: MininetFabric) -> None:
-    with job(net, expected=3, seconds=8.0) as training:
+def test_over_the_fabric_training_goes_on_without_the_dead_and_with_the_late(net: MininetFabric, data: Path) -> None:
+    with job(net, data, expected=3, seconds=8.0) as training:
         lines = training.lines(net.check)
         assert generation(lines) == ["h1", "h2", "h3"]
         training.start(3)
@@ -94,8 +102,8 @@ def test_over_the_fabric_training_goes_on_without_the_dead_and_with_the_late(net
 
 
 @pytest.mark.timeout(300)
-def test_over_the_fabric_a_death_stops_training_where_told_to(net: MininetFabric) -> None:
-    with job(net, stop_on_death=True) as training:
+def test_over_the_fabric_a_death_stops_training_where_told_to(net: MininetFabric, data: Path) -> None:
+    with job(net, data, stop_on_death=True) as training:
         lines = training.lines(net.check)
         assert generation(lines) == list(WORKERS)
         os.kill(training.ends[2].pid, signal.SIGKILL)
@@ -104,10 +112,12 @@ def test_over_the_fabric_a_death_stops_training_where_told_to(net: MininetFabric
 
 
 @pytest.mark.timeout(300)
-def test_over_the_fabric_a_training_goes_on_from_its_checkpoints(net: MininetFabric, tmp_path: Path) -> None:
+def test_over_the_fabric_a_training_goes_on_from_its_checkpoints(
+    net: MininetFabric, data: Path, tmp_path: Path
+) -> None:
     told = []
     for seconds in (5.0, 1.0):  # the first has to come to its first checkpoint
-        with job(net, seconds=seconds, checkpoints=tmp_path) as training:
+        with job(net, data, seconds=seconds, checkpoints=tmp_path) as training:
             told.append(training.run(net.check).told)
     assert len(list(tmp_path.glob("worker?.npz"))) == len(WORKERS)
     assert told[1][0].updates > 50 > told[0][0].updates
@@ -115,11 +125,11 @@ def test_over_the_fabric_a_training_goes_on_from_its_checkpoints(net: MininetFab
 
 
 @pytest.mark.timeout(300)
-def test_over_the_fabric_a_worker_with_a_small_quota_computes_less(net: MininetFabric) -> None:
+def test_over_the_fabric_a_worker_with_a_small_quota_computes_less(net: MininetFabric, data: Path) -> None:
     try:
         Quota("tried", 0.5).__exit__()
     except FailureError as error:
         pytest.skip(str(error))
-    with job(net, seconds=3.0, slowness=[0.0] * len(WORKERS), quotas=[0.4, 0.4, 0.4, 0.2]) as training:
+    with job(net, data, seconds=3.0, slowness=[0.0] * len(WORKERS), quotas=[0.4, 0.4, 0.4, 0.2]) as training:
         spent = training.run(net.check).spent
     assert spent[3].samples < min(each.samples for each in spent[:3])

@@ -33,7 +33,7 @@ BMV2 = pytest.param(
     "bmv2", marks=pytest.mark.skipif(shutil.which("simple_switch_grpc") is None, reason="no simple_switch_grpc on PATH")
 )
 TARGETS = ["softswitch", BMV2]
-PING = "for a in $*; do ping -q -n -c 1 -W 2 $a >/dev/null || echo $a; done"
+PING = "for a in $*; do ping -q -n -c 1 -W 20 $a >/dev/null || echo $a; done"
 
 
 @pytest.fixture(scope="module", params=TARGETS)

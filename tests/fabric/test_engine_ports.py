@@ -25,7 +25,7 @@ from softswitch.switch import Switch
 
 pytestmark = pytest.mark.fabric
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 ALL_FRAMES = 3
 SOL_PACKET, PACKET_AUXDATA, PACKET_IGNORE_OUTGOING = 263, 8, 23
 VLAN_VALID = 0x10

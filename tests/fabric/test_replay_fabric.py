@@ -66,7 +66,7 @@ class Tap:
     def send(self, packet: Packet) -> None:
         self._socket.send(bytes(packet))
 
-    def next_from(self, source: str, seconds: float = 10.0) -> Packet:
+    def next_from(self, source: str, seconds: float = 60.0) -> Packet:
         """Return the next packet of an address, or fail."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0 and select.select([self._socket], [], [], left)[0]:
@@ -127,7 +127,8 @@ def gradctl(net: MininetFabric, monkeypatch: pytest.MonkeyPatch, *arguments: str
 @pytest.mark.parametrize("family", [[], ["--ipv6"]])
 def test_a_trace_below_the_links_rate_arrives_whole_over_both_spines(net, digits, monkeypatch, family) -> None:
     sources = [argument for host in ("h1", "h2", "h3", "h4") for argument in ("--from", host)]
-    options = ["--to", "h5", "--rate", "20M", "--rounds", "20", "--json", *family]
+    # So far below it that what a host which was held up makes good does not fill a queue either.
+    options = ["--to", "h5", "--rate", "5M", "--rounds", "20", "--json", *family]
     report = gradctl(net, monkeypatch, str(digits), *sources, *options)
     packets = report["packets"]
     assert packets["sent"] == packets["delivered"] > 500

@@ -17,8 +17,8 @@ from topologies.mininet_fabric import MininetFabric
 
 pytestmark = pytest.mark.fabric
 
-DEADLINE = 30.0
-PING = "for a in $*; do ping -q -n -c 1 -W 2 $a >/dev/null || echo $a; done"
+DEADLINE = 60.0
+PING = "for a in $*; do ping -q -n -c 1 -W 20 $a >/dev/null || echo $a; done"
 
 
 def unreached(net: MininetFabric) -> dict[str, str]:

@@ -20,7 +20,7 @@ from topologies.stop import clear_run
 
 pytestmark = pytest.mark.fabric
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 def small() -> Fabric:

@@ -14,6 +14,12 @@ from softswitch.switch import Switch
 Load = Callable[..., Switch]
 
 
+@pytest.fixture(autouse=True)
+def quickly_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred programs that see few packets; pipeline, differential and STF tests compile as users do."""
+    monkeypatch.setenv("CFLAGS", "-O0")
+
+
 @pytest.fixture
 def load(tmp_path: Path) -> Iterator[Load]:
     """Return a function that compiles a program and gives a switch with virtual ports 0 to 7."""
