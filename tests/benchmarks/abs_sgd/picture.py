@@ -33,14 +33,17 @@ def draw(rows: list[Row], speedups: list[Speedup], path: Path) -> None:
         "axes.axisbelow": True,
     }  # fmt: skip
     with pyplot.rc_context(style):
-        figure, grid = pyplot.subplots(3, len(CLUSTERS), figsize=(13, 9), layout="constrained")
+        figure, grid = pyplot.subplots(3, len(CLUSTERS), figsize=(15, 11), layout="constrained")
         for line, comparison in enumerate((FIXED, ALL)):
             for axes, cluster in zip(grid[line], CLUSTERS, strict=True):
                 _curves(axes, [row for row in rows if _shown(row, comparison, cluster)], cluster, comparison)
         for axes, cluster in zip(grid[2], CLUSTERS, strict=True):
             _ratios(axes, [s for s in speedups if s.setting.cluster == cluster], cluster)
-        handles, labels = next(filter(all, (axes.get_legend_handles_labels() for axes in grid[0])), ([], []))
-        figure.legend(handles, labels, loc="outside upper center", ncols=9)
+        for place, line, columns in (("upper", grid[0], 9), ("lower", grid[2], 6)):
+            legends = [axes.get_legend_handles_labels() for axes in line]
+            figure.legend(
+                *max(legends, key=lambda legend: len(legend[1])), loc=f"outside {place} center", ncols=columns
+            )
         figure.savefig(path, dpi=120)
         pyplot.close(figure)
 
@@ -57,28 +60,27 @@ def _curves(axes: Any, rows: list[Row], cluster: str, comparison: str) -> None:
         times, accuracy = row.curve
         line = "--" if row.family in BASELINES else "-"
         axes.plot(times, accuracy, line, color=COLORS[row.family], label=row.family, linewidth=1.3)
-    axes.axhline(TARGETS["mlp"], color=GRID, linewidth=1)
+    axes.axhline(TARGETS["mlp"], color=QUIET, linewidth=0.8)
     reached = [row.mean for row in rows if row.mean < float("inf")]
-    axes.set(title=f"{cluster}, {comparison}", xlabel="virtual seconds", ylim=(0.6, 0.93))
-    axes.set_xlim(0, 1.3 * sorted(reached)[-2] if len(reached) > 1 else None)
-    axes.set_ylabel("accuracy held out")
+    axes.set(title=f"{cluster}, {comparison}", xlabel="virtual seconds", ylim=(0.6, 0.92))
+    axes.set_xlim(0, 1.2 * sorted(reached)[-2] if len(reached) > 1 else None)
+    axes.set_ylabel("accuracy held out, mean of 5 seeds")
 
 
 def _ratios(axes: Any, speedups: list[Speedup], cluster: str) -> None:
     for comparison, color in ((FIXED, COLORS["abs_sgd"]), (ALL, COLORS["abs_sgd_compensated"])):
-        for model, workers, mark in (("mlp", 4, "o-"), ("mlp", 16, "s"), ("cnn", 4, "^")):
+        for model, workers, mark, aside in (("mlp", 4, "o-", 1.0), ("mlp", 16, "s", 0.87), ("cnn", 4, "^", 1.15)):
             points = sorted(
-                (s.setting.ratio, s.value)
+                (s.setting.ratio * aside, s.value)
                 for s in speedups
                 if (s.setting.model, s.setting.workers, s.comparison) == (model, workers, comparison)
             )
             if points:
                 label = f"{comparison}, {model}, {workers} workers"
-                axes.plot(*zip(*points, strict=True), mark, color=color, label=label, markersize=4)
+                axes.plot(*zip(*points, strict=True), mark, color=color, label=label, markersize=5)
     axes.axhline(1, color=QUIET, linewidth=0.8)
     axes.set_xscale("log", base=2)
+    axes.set_ylim(0, 1.08 * max([1, *(s.value for s in speedups)]))
     axes.set(title=f"{cluster}: speedup", xlabel="T_sync / T_compute")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.grid(axis="y", color=GRID)
-    if axes.lines[1:]:
-        axes.legend(fontsize=6)

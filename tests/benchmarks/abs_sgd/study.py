@@ -16,13 +16,14 @@ import numpy as np
 from scipy import stats
 
 from tests.benchmarks.abs_sgd.methods import BASELINES, FROZEN_BASELINES, FROZEN_OURS, OURS, SAMPLES, Method, Setting
-from tests.benchmarks.abs_sgd.runs import CAP, Runs
+from tests.benchmarks.abs_sgd.runs import CAP, Curve, Runs, Times
 from tests.benchmarks.abs_sgd.tuning import STEPS, Tuned, Tuner, fixed, free
 from traffic.training.cluster import CLUSTERS
 
 SEEDS = (0, 1, 2, 3, 4)
 SURE_AFTER, SURELY = 3, 1.1
 """Seeds after which something so many times slower than the best is run no further."""
+CHANCE, CURVE_POINTS = 0.1, 80
 FIXED, ALL = "fixed_batch", "all_tuned"
 COMPARISONS: dict[str, Callable[[Tuner, Setting, str], list[Tuned]]] = {FIXED: fixed, ALL: free}
 HEADLINE = 1.0
@@ -56,7 +57,7 @@ class Row:
     updates_per_s: float
     waiting: float
     curve: tuple[list[float], list[float]]
-    """Times and accuracies of the first seed."""
+    """Times and accuracies, means over seeds."""
 
     @property
     def family(self) -> str:
@@ -160,9 +161,22 @@ def measure(runs: Runs, tuner: Tuner, setting: Setting, comparison: str, family:
     phases = slice(1, None) if times.samples[0] == 0 else slice(None)
     samples = float(times.samples[phases].mean())
     length = float(times.ends[-1] - times.ends[0]) / (len(times.ends) - 1)
-    learnt = runs.curve(setting, method, step, SEEDS[0])
-    at = [float(times.ends[update - 1]) for update in learnt.updates]
-    return Row(setting, comparison, tuned, seconds, samples / length, 1 / length, times.waiting, (at, learnt.accuracy))
+    curve = _mean_curve(times, [runs.curve(setting, method, step, seed) for seed in SEEDS])
+    return Row(setting, comparison, tuned, seconds, samples / length, 1 / length, times.waiting, curve)
+
+
+def _mean_curve(times: Times, curves: list[Curve]) -> tuple[list[float], list[float]]:
+    """Return times and the mean over runs of the accuracy by then, itself the mean of three evaluations.
+
+    A run's last accuracy counts from its end on: it ends when it has reached the target.
+    """
+    runs = []
+    for curve in curves:
+        at = times.ends[np.array(curve.updates[1:-1], np.int64) - 1]
+        accuracy = np.convolve(curve.accuracy, np.ones(3) / 3, "valid")
+        runs.append((np.append(0.0, at), np.append(CHANCE, accuracy[: len(at)])))
+    grid = np.linspace(0.0, max(at[-1] for at, _ in runs), CURVE_POINTS)
+    return grid.tolist(), np.mean([np.interp(grid, at, accuracy) for at, accuracy in runs], 0).tolist()
 
 
 @dataclass(frozen=True)

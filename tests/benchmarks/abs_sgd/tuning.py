@@ -217,4 +217,4 @@ def _local(tuner: Tuner, setting: Setting) -> Tuned:
         return tuned.seconds
 
     best, interior = climb(2, of, 0, 8)
-    return replace(found[best], interior=found[best].interior and interior)
+    return replace(found[best], interior=found[best].interior and (interior or best == 0))  # no fewer than one step

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 
 from tests.unit.training.problems import ALGORITHMS, quadratic
+from tests.unit.training.table import Table
 from topologies.errors import UsageError
 from traffic.collectives.communicator import Communicator
 from traffic.collectives.job import Job, Op
@@ -26,40 +26,11 @@ from traffic.training.algorithms import AbsSGD, DelayedAveraging, SynchronousSGD
 from traffic.training.effects import Algorithm
 from traffic.training.real import Flight, RealTraining
 from traffic.training.rule import Rule
-from traffic.training.share import Floats, Total
+from traffic.training.share import Total
 from traffic.transport.tolerance import Tolerance
 from traffic.wire import DataType
 
 WORKERS = 3
-
-
-@dataclass
-class Sum:
-    values: Floats
-
-
-class Table:
-    """Adds up what threads bring, after a while."""
-
-    def __init__(self, workers: int, seconds: float = 0.0) -> None:
-        self._workers, self._seconds = workers, seconds
-        self._lock = threading.Lock()
-        self._brought: dict[tuple[int, int], list[tuple[Floats, Future[Sum]]]] = {}
-
-    def all_reduce(self, values: Floats, *, tensor: int, layer: int = 0, round: int, weight: int = 1) -> Future[Any]:
-        future: Future[Sum] = Future()
-        with self._lock:
-            here = self._brought.setdefault((tensor, round), [])
-            here.append((values, future))
-            if len(here) == self._workers:
-                threading.Timer(self._seconds, self._give, [here]).start()
-        return future
-
-    @staticmethod
-    def _give(brought: list[tuple[Floats, Future[Sum]]]) -> None:
-        total = np.sum([values for values, _ in brought], axis=0)
-        for _, future in brought:
-            future.set_result(Sum(total))
 
 
 def together(runs: list[RealTraining], phases: float) -> None:

@@ -124,3 +124,23 @@ def test_error_feedback_sends_what_was_lost_later_with_its_samples() -> None:
     np.testing.assert_array_equal((came + late).sums, sent.sums)
     np.testing.assert_array_equal((came + late).counts, sent.counts)
     assert came.samples < sent.samples
+
+
+def test_where_importance_decides_about_drops_error_feedback_undoes_the_bias() -> None:
+    """The half of a round's packets that matter least are dropped, so what arrives is too large by itself."""
+    chunks, rounds = 200, 40
+    random = np.random.default_rng(4)
+    means = {}
+    for feedback in (False, True):
+        owed = [Share.nothing(CHUNK_VALUES * chunks)] if feedback else None
+        came = Share.nothing(CHUNK_VALUES * chunks)
+        for _ in range(rounds):
+            sums = spread(8 + 8 * random.standard_normal(chunks), CHUNK_VALUES * chunks).astype(np.float32)
+            share = Share.of(sums, 8.0)
+            sent = share + owed[0] if owed else share
+            importance = np.abs(sent.sums[::CHUNK_VALUES])
+            total, late = deliver([share], (importance >= np.median(importance))[None], owed)
+            owed, came = (late if feedback else None), came + total
+        means[feedback] = came.sums.sum() / (came.counts.sum() * CHUNK_VALUES)
+    assert means[False] > 1.4
+    assert abs(means[True] - 1) < 0.1

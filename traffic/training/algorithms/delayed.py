@@ -40,7 +40,12 @@ class DelayedSGD:
 
 @dataclass(frozen=True)
 class DelayedBalanced(DelayedSGD):
-    """The same with batches balanced by speed: a phase takes max(T_sync, the common compute time)."""
+    """The same samples in all, divided in proportion to the workers' latest speeds as in LB-BSP (Chen et al., SoCC'20).
+
+        w_{t+1} = w_t - eta g(w_{t-1}; M),    M = workers * batch
+
+    A phase takes max(T_sync, the common compute time).
+    """
 
     name: str = "delayed_balanced"
 
