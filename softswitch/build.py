@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
@@ -175,18 +176,28 @@ def _compile(
         raise BuildError(f"cannot write into the build cache {target.parent}: {error.strerror}") from error
     with folder as scratch:
         output = Path(scratch) / target.name
-        line = [
-            *command, *options, f"-I{RUNTIME}", "-shared", f"-Wl,-soname,{target.name}", "-Wl,-rpath,$ORIGIN",
-            "-o", str(output), *sources, *(str(need) for need in needs), *libraries,
+        objects = [str(Path(scratch) / f"{number}.o") for number in range(len(sources))]
+        compiling = [*command, *options, f"-I{RUNTIME}", "-c", "-o"]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            pairs = zip(objects, sources, strict=True)
+            list(pool.map(lambda pair: _run([*compiling, *pair], target.name), pairs))
+        linking = [
+            *command, *options, "-shared", f"-Wl,-soname,{target.name}", "-Wl,-rpath,$ORIGIN", "-o", str(output),
+            *objects, *(str(need) for need in needs), *libraries,
         ]  # fmt: skip
-        try:
-            result = subprocess.run(line, capture_output=True, text=True, check=False, env=_environment())
-        except OSError as error:
-            raise BuildError(f"cannot run {command[0]}: {error.strerror}") from error
-        if result.returncode:
-            first = next((text for text in result.stderr.splitlines() if "error" in text), result.stderr[:200])
-            raise BuildError(f"{command[0]} failed on {target.name}: {first.strip()}")
+        _run(linking, target.name)
         output.replace(target)
+
+
+def _run(line: list[str], name: str) -> None:
+    """Run the compiler. Raises BuildError with its first error."""
+    try:
+        result = subprocess.run(line, capture_output=True, text=True, check=False, env=_environment())
+    except OSError as error:
+        raise BuildError(f"cannot run {line[0]}: {error.strerror}") from error
+    if result.returncode:
+        first = next((text for text in result.stderr.splitlines() if "error" in text), result.stderr[:200])
+        raise BuildError(f"{line[0]} failed on {name}: {first.strip()}")
 
 
 def tables_library(*, sanitize: bool = False) -> Path:

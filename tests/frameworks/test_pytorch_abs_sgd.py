@@ -72,6 +72,30 @@ def test_ranks_of_unequal_speed_learn_and_end_with_the_same_values(
         assert mine.samples == mine.progress.samples + other.progress.samples
 
 
+def test_without_a_number_of_updates_all_end_once_one_has_read_its_loader() -> None:
+    import torch
+
+    import gradlane
+
+    torch.set_num_threads(1)
+    job = Job(
+        number=6, workers=(f"{network()}.1", f"{network()}.2"), collective="ring", op=Op.SUM, patience=120,
+        connect_timeout=180,
+    )  # fmt: skip
+    loader = [(torch.randn(8, 6), torch.arange(8) % 3)] * 20
+
+    def train(rank: int) -> Any:
+        model = torch.nn.Linear(6, 3)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        return gradlane.abs_sgd(model, optimizer, loader, job=job, rank=rank)
+
+    with ThreadPoolExecutor(2) as pool:
+        mine, other = pool.map(train, range(2))
+    assert mine.updates == other.updates
+    assert mine.samples == mine.progress.samples + other.progress.samples
+    assert max(mine.progress.samples, other.progress.samples) >= 20 * 8
+
+
 @pytest.mark.parametrize("kind", ["SGD", "Adam"])
 def test_a_compensated_worker_looks_where_its_optimiser_leads_and_comes_back(kind: str) -> None:
     import torch

@@ -75,7 +75,7 @@ class _Loader:
         self.taken = 0
         """Samples that this worker's loader has given."""
         self.epochs = 0
-        """How often this worker's loader was read to its end."""
+        """How often reading this worker's loader was begun."""
         self._batches: Iterator[Any] = iter(())
         self._loaded: Floats | None = None
 
@@ -216,7 +216,7 @@ def abs_sgd(
     optimizer: Any,
     loader: Iterable[Any],
     *,
-    updates: int,
+    updates: int | None = None,
     job: JobLike = None,
     rank: int | None = None,
     roster: str | None = None,
@@ -227,7 +227,9 @@ def abs_sgd(
     grace: float = float("inf"),
     seconds_per_sample: float = 0.0,
 ) -> Trained:
-    """Train a model with the other workers of a job, for so many updates; all end with the same values.
+    """Train a model with the other workers of a job; all end with the same sum, and the same values.
+
+    They end after so many `updates`; by default once a worker has read its loader to the end.
 
     `loader` yields this worker's micro-batches (inputs, labels), and is read again and again; `loss(outputs, labels)`
     is a mean over them. `batch`, `compensation` and `grace` are those of traffic/training/algorithms/abs_sgd.py: a sum
@@ -245,12 +247,13 @@ def abs_sgd(
     algorithm = AbsSGD(micro=1, batch=batch, compensation=compensation, grace=grace)
 
     def after(training: RealTraining, total: Total) -> None:
-        training.wants_end = training.worker.state.updates >= updates - 1  # with the next sum, the same one at all
+        done = source.epochs > 1 if updates is None else training.worker.state.updates >= updates - 1
+        training.wants_end = done  # with the next sum, the same one at all
 
     with RealTraining(
         source, algorithm, rule, seconds_per_sample=seconds_per_sample, on_update=after
     ) as training:  # fmt: skip
-        training.wants_end = updates <= 1
+        training.wants_end = updates is not None and updates <= 1
         if (place := roster_of(roster)) is not None:
             own: str = address or os.environ.get(ADDRESS_VARIABLE) or ""
             server, port = place
