@@ -19,7 +19,7 @@ PYTEST := $(PYTHON) -m pytest
 # Files of unit tests run side by side, one more than cores since some wait; fabrics share names and cores and run one by
 # one. Neither reads the other's files.
 UNIT   := $(TEST) -m "not fabric and not long and not frameworks" --ignore=tests/fabric --ignore=tests/frameworks \
-          -n $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadfile
+          -n $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 FABRIC := $(if $(filter tests,$(TEST)),tests/fabric,$(TEST)) -m "fabric and not long"
 # What TEST= names may lie in one of the two parts alone; pytest then ends with 5 in the other.
 NONE_OF_THESE := [ $$? -eq 5 -a "$(TEST)" != tests ]

@@ -115,6 +115,8 @@ class Roster:
         self.selector.register(connection, selectors.EVENT_READ, Member(connection))
 
     def _read(self, member: Member) -> None:
+        if member.connection.fileno() < 0:  # lost by another's event that came with this one
+            return
         try:
             more = member.connection.recv(65536)
         except OSError:

@@ -175,3 +175,16 @@ def test_a_failure_of_a_generation_that_is_over_asks_nobody_to_meet(called: Call
     assert [[called.hears(number).get("generation") for _ in (1, 2)] for number in (1,)] == [[1, 2]]
     called.say(0, failed="what it had not heard of yet", generation=1)
     assert called.roster.since is None
+
+
+def test_the_end_of_a_connection_that_was_just_replaced_is_nothing_new(called: Called) -> None:
+    """Both may come with one look at the sockets: the old connection is closed before its event is read."""
+    ours, theirs = socket.socketpair()
+    anew = Member(ours)
+    called.roster.selector.register(ours, 1, anew)
+    called.members.append(anew)
+    with theirs:
+        theirs.sendall(json.dumps({"join": {"name": "w0", "address": "127.79.1.1"}}).encode() + b"\n")
+        called.roster._read(anew)
+        called.roster._read(called.members[0])
+        assert [member for member in called.roster.members if member.address == "127.79.1.1"] == [anew]
