@@ -13,8 +13,8 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,14 +116,22 @@ class History:
             former = _read(file)
             if former is not None and former.run != self.run:
                 file.unlink(missing_ok=True)
-        revision = Revision(max(numbers, default=0) + 1, policy, self.run, time.time(), note, failed)
+        return self._write(Revision(max(numbers, default=0) + 1, policy, self.run, time.time(), note, failed))
+
+    def settle(self, revision: Revision, failed: tuple[str, ...]) -> Revision:
+        """Write down which switches did not take a revision, and return it."""
+        return self._write(replace(revision, failed=failed))
+
+    def _write(self, revision: Revision) -> Revision:
         file = self.folder / f"{revision.number:04}.json"
+        draft = file.with_suffix(f".{os.getpid()}")
         try:
-            draft = file.with_suffix(f".{os.getpid()}")
             draft.write_text(json.dumps(revision.as_dict(), indent=1) + "\n", encoding="utf-8")
             draft.replace(file)
             self._share(file)
         except OSError as error:
+            with suppress(OSError):
+                draft.unlink()
             raise FailureError(f"cannot keep the policy's history in {self.folder}: {error.strerror}") from None
         return revision
 
