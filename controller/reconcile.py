@@ -166,8 +166,8 @@ class Controller:
         both before any switch is touched; what goes wrong on a switch is in the report. Who interrupts it finds the
         policy in the history, taken by nobody.
         """
-        desired = self.compile(policy, failed)
         with self.history.locked(wait=self.deadline):
+            desired = self.compile(policy, failed)
             started = time.monotonic()
             current = self.history.current()
             former = self.former()
@@ -175,6 +175,7 @@ class Controller:
                 revision = self.history.add(policy, note, failed=tuple(self.running.switches))
             else:
                 revision = current
+            self.history.note_applying()
             with ExitStack() as stack:
 
                 def work(name: str) -> Applied:

@@ -311,6 +311,24 @@ def test_who_applies_waits_for_another_that_is_nearly_done(fake_fabric: Start) -
         assert waiting.result().failed == ()
 
 
+def test_who_comes_again_and_again_keeps_nobody_out(fake_fabric: Start) -> None:
+    fabric = fake_fabric("single")
+    history, ended = fabric.controller().history, threading.Event()
+
+    def come_again() -> None:
+        while not ended.is_set():
+            with history.locked(wait=60):
+                time.sleep(0.05)  # and no time between
+
+    with ThreadPoolExecutor(1) as pool:
+        busy = pool.submit(come_again)
+        try:
+            fabric.controller(deadline=60).apply(policy.load("dlcp")).check()
+        finally:
+            ended.set()
+        busy.result()
+
+
 def test_a_history_that_cannot_be_written_touches_no_switch(fake_fabric: Start) -> None:
     fabric = fake_fabric("single")
     controller = fabric.controller()
@@ -324,7 +342,7 @@ def test_a_history_that_cannot_be_written_touches_no_switch(fake_fabric: Start) 
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert fabric.writes == writes
-    assert sorted(file.name for file in controller.history.folder.iterdir()) == ["0001.json", "lock"]
+    assert sorted(file.name for file in controller.history.folder.iterdir()) == ["0001.json", "lock", "turn"]
 
 
 def test_an_interrupted_policy_is_finished_or_rolled_back(fake_fabric: Start) -> None:
