@@ -51,7 +51,7 @@ def _load() -> tuple[cffi.FFI, Any]:
     ffi = cffi.FFI()
     ffi.cdef("\n".join(line for line in header.read_text().splitlines() if not line.startswith("#")))
     library = native.build(FOLDER / "core.c", FOLDER / "datagrams.c", headers=[header])
-    return ffi, ffi.dlopen(str(library))
+    return ffi, native.opened(ffi, library)
 
 
 class InboundMessage:
