@@ -61,7 +61,7 @@ class Around:
             yield low, min(low + lap, self.steps), ahead, back
 
     def _owners(self) -> Index:
-        """Return the first chunks of the members in the cycle's order, from every place on; shape (count + 1, count)."""
+        """Return each member's first chunk, in the cycle's order from every place on; shape (count + 1, count)."""
         twice = np.concatenate((self.order, self.order)) * np.uint32(self.each)
         return np.lib.stride_tricks.sliding_window_view(twice, len(self.order))
 
