@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from topologies.errors import FailureError, UsageError
+from topologies.errors import UsageError
 from traffic.training.rule import State
 from traffic.training.share import Floats, Share
 
@@ -76,7 +76,7 @@ FIGURES = ("step", "taken", "time", "busy", "there", "speed", "sums", "rate", "f
 
 
 def save(checkpoint: Checkpoint, path: Path) -> None:
-    """Write a checkpoint, whole or not at all. Raises FailureError where it cannot be written."""
+    """Write a checkpoint, whole or not at all. Raises UsageError where it cannot be written."""
     arrays: dict[str, NDArray[Any]] = {
         "figures": np.array([getattr(checkpoint, name) for name in FIGURES], np.float64),
         "speeds": np.array(checkpoint.speeds, np.float64),
@@ -106,7 +106,7 @@ def save(checkpoint: Checkpoint, path: Path) -> None:
             os.fsync(file.fileno())
         partial.replace(path)
     except OSError as error:
-        raise FailureError(f"{path}: the checkpoint cannot be written: {error.strerror or error}") from None
+        raise UsageError(f"cannot be written: {error.strerror or error}", file=path) from None
 
 
 def load(path: Path) -> Checkpoint:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from topologies.errors import FailureError
 from traffic.collectives.communicator import Communicator
 from traffic.collectives.job import Job
 from traffic.exchanges.tcp import TcpSettings
-from traffic.training.real import RealTraining, Reducer
+from traffic.training.real import Keeper, NotFiniteError, RealTraining, Reducer
 from traffic.training.rule import State
 from traffic.training.tcp_sums import BARRIER, NEWEST, TcpSums
 
@@ -51,17 +51,6 @@ class Seat:
     job: Job
     rank: int
     generation: int
-
-
-@runtime_checkable
-class Keeper(Protocol):
-    """A rule that remembers more than a State holds."""
-
-    def kept(self) -> bytes:
-        """Return what it remembers."""
-
-    def keep(self, kept: bytes) -> None:
-        """Go on from what another worker's rule remembers."""
 
 
 class Sums(Reducer, Protocol):
@@ -173,7 +162,8 @@ class Membership:
         self._say(told=told)
 
     def train(self, training: RealTraining, connected: Callable[[Any], None] = lambda sums: None) -> None:
-        """Train to the end, generation after generation. Raises FailureError if the roster says so, or is gone.
+        """Train to the end, generation after generation. Raises FailureError if the roster says so, or is gone, and
+        NotFiniteError if this worker cannot go on; the others do.
 
         `connected` is told of every generation's sums, once the worker has the newest state.
         """
@@ -188,6 +178,8 @@ class Membership:
                     training.run()
                     sums.barrier()
                     return
+            except NotFiniteError:
+                raise
             except (FailureError, OSError) as error:
                 self._say(failed=str(error), generation=seat.generation)
             finally:
@@ -247,4 +239,4 @@ def _pass_on(sums: Reducer, rule: Keeper, *, mine: bool) -> None:
         content[:] = np.frombuffer(padded, np.uint16)
     content = sums.all_reduce(content, tensor=KEPT + 1, round=0).result().values
     if not mine:
-        rule.keep(content.astype(np.uint16).tobytes()[:length])
+        rule.keep(np.rint(content).astype(np.uint16).tobytes()[:length])

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""T_sync from the transport model: how long a training's sums take over the bounded-loss transport, packet by packet."""
+"""T_sync from the transport model: how long sums take over the bounded-loss transport, packet by packet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ModelledSync:
     """T_sync of a training's sums by their number, seconds: what `VirtualTraining` takes as `sync`.
 
     All workers begin a sum of `values` values and their counts, and the notes that go with it, when the one before is
-    over; it has ended when the last of them has it. The job's transport, with what its rates have learnt, runs against a
+    over; it has ended when the last of them has it. The job's transport, with what its rates have learnt, runs in a
     network of packets: `port` is what stands before each node, `trouble` what happens to packets on their way. Sums are
     made in their order, so a training that is resumed is told the same times.
     """

@@ -72,6 +72,8 @@ class Sum:
     begun: dict[int, float] = field(default_factory=dict)
     """When each rank began it."""
     batches: dict[int, Batch] = field(default_factory=dict)
+    last: bool = False
+    """Whether training ends with it: then nothing of it is lost."""
     done: float | None = None
     total: Total | None = None
 
@@ -158,7 +160,7 @@ class VirtualTraining:
         self._current = Sum(0)
         self._taken = 0
         """Samples drawn when the latest sum was over."""
-        self._begin(0.0)
+        self._begin(min((machine.joins for machine in cluster.machines), default=0.0))
 
     @property
     def active(self) -> list[Runner]:
@@ -167,8 +169,10 @@ class VirtualTraining:
 
     @property
     def time(self) -> float:
-        """When every worker has applied the latest sum, seconds."""
-        return max((runner.since for runner in self.runners if runner.work is not None), default=0.0)
+        """When every worker has applied the latest sum, seconds; of those who do not live that long, none has."""
+        there = [runner for runner in self.runners if runner.work is not None]
+        living = [runner for runner in there if runner.since <= runner.machine.dies]
+        return max((runner.since for runner in living or there), default=0.0)
 
     @property
     def state(self) -> State:
@@ -300,6 +304,7 @@ class VirtualTraining:
             case Start(Batch() as batch):
                 flight = self._current
                 flight.begun[worker.rank], flight.batches[worker.rank] = runner.time, batch
+                flight.last = flight.last or worker.ending
                 runner.sums += 1
                 return flight
             case Accumulate(until=Sum(done=float())):
@@ -401,6 +406,7 @@ class VirtualTraining:
                 return sum(shares[1:], shares[0])
             ranks = [runner.worker.rank for runner in there]
             mask = self._loss.arrived(flight.number, len(self.runners), chunks_of(self.problem.values))[ranks]
+            mask |= flight.last
             owed = None if self.owed is None else [self.owed[rank] for rank in ranks]
             total, late = deliver(shares, mask, owed)
             for rank, share in zip(ranks, late, strict=False):

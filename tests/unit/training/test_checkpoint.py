@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.unit.training.problems import ALGORITHMS, quadratic
-from topologies.errors import FailureError, UsageError
+from topologies.errors import UsageError
 from traffic.training import checkpoint
 from traffic.training.algorithms import AbsSGD, DelayedBalanced
 from traffic.training.checkpoint import Checkpoint
@@ -156,7 +156,7 @@ def test_a_checkpoint_killed_in_mid_write_leaves_the_one_before(tmp_path: Path) 
 
 def test_where_no_checkpoint_can_be_written_one_line_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(FailureError, match="file/worker: the checkpoint cannot be written: "):
+    with pytest.raises(UsageError, match="file/worker: cannot be written: "):
         checkpoint.save(one(), tmp_path / "file" / "worker")
 
 

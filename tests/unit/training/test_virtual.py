@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Algorithms under the virtual clock: their update rules, their times, and that no gradient is lost."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.unit.training.problems import ALGORITHMS, quadratic
+from topologies.errors import UsageError
 from traffic.training.algorithms import (
     AbsSGD,
     BalancedSGD,
@@ -160,10 +162,25 @@ def test_training_converges_and_its_end_loses_no_gradient(algorithm: Algorithm, 
     assert not run.advance()
 
 
+def test_with_error_feedback_the_end_also_sends_what_was_lost() -> None:
+    for algorithm in (DelayedSGD(8), AbsSGD(micro=4), AbsSGD(micro=2, local=True, compensation=1.0)):
+        run = training(algorithm, loss=Loss(0.4), feedback=True)
+        for _ in range(20):
+            run.advance()
+        assert run.owed is not None
+        assert all(share.sums.any() for share in run.owed)
+        run.end()
+        assert run.state.samples == pytest.approx(run.stream.taken, rel=1e-6)
+        assert not any(share.sums.any() for share in run.owed)
+
+
+@pytest.mark.parametrize("loss", [0.2, 0.9])
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: f"{algorithm.name}")
-def test_replicas_stay_identical_under_loss(algorithm: Algorithm) -> None:
-    run = training(algorithm, loss=Loss(0.2))
-    for _ in range(20):
+def test_replicas_stay_identical_under_loss(algorithm: Algorithm, loss: float) -> None:
+    run = training(algorithm, loss=Loss(loss))
+    for step in range(20):
+        if step == 19:
+            run.end()
         run.advance()
         first = run.runners[0].worker.state
         for runner in run.runners[1:]:
@@ -213,6 +230,27 @@ def test_a_late_worker_joins_with_the_replica_of_the_others() -> None:
     assert run.runners[1].computed > 4
 
 
+def test_training_begins_with_the_first_worker() -> None:
+    machines = (Machine(Speed.constant(8.0), joins=3.0), Machine(Speed.constant(8.0), joins=1.5))
+    run = training(AbsSGD(micro=4), Cluster("late", machines))
+    assert run.advance()
+    assert 1.5 < run.time < 3
+    while run.time < 8:
+        assert run.advance()
+    assert len(run.active) == 2
+
+
+def test_a_worker_that_dies_in_a_long_micro_batch_takes_no_time_along() -> None:
+    machines = (Machine(Speed.constant(8.0)), Machine(Speed.constant(0.1), dies=5.0))
+    run = training(AbsSGD(micro=4), Cluster("dying", machines), patience=0.5)
+    times = []
+    for _ in range(12):
+        run.advance()
+        times.append(run.time)
+    assert (np.diff(times) > 0).all()
+    assert times[-1] < 20  # the micro-batch would have taken 40 s
+
+
 def test_a_worker_that_stalls_holds_nobody_up() -> None:
     stalling = Speed(np.array([5.0, 20.0, 1000.0]), np.array([8.0, 0.08, 8.0]))
     machines = (Machine(Speed.constant(8.0)), Machine(stalling))
@@ -227,6 +265,25 @@ def test_a_worker_that_stalls_holds_nobody_up() -> None:
         assert run.state.updates == len(times)
     assert lengths[0.5] <= 1.5 + 0.5
     assert lengths[float("inf")] > 15
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: AbsSGD(micro=0), "micro is at least 1, not 0"),
+        (lambda: AbsSGD(batch=-1), "batch is at least 0, not -1"),
+        (lambda: AbsSGD(grace=float("nan")), "grace is at least 0, not nan"),
+        (lambda: AbsSGD(compensation=1.5), "compensation is at most 1, all of the way, not 1.5"),
+        (lambda: SynchronousSGD(0), "batch is at least 1, not 0"),
+        (lambda: DelayedBalanced(-8), "batch is at least 1, not -8"),
+        (lambda: DelayedAveraging(8, 0), "steps is at least 1, not 0"),
+        (lambda: Rule(float("nan")), "a rule has a rate and a decay from 0"),
+        (lambda: Rule(0.1, momentum=1.0), "not 0.1, 0.0, 1.0 and 1.0"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_one_clear_line(make: Callable[[], object], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        make()
 
 
 def test_batches_are_balanced_to_the_sample() -> None:
