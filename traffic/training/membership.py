@@ -29,6 +29,11 @@ KEPT = BARRIER + 1
 HIGH = float(1 << 20)
 """Counts of samples travel as a multiple of this and a rest, both exact in float32."""
 
+SILENCE = {
+    socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 4, socket.TCP_USER_TIMEOUT: 30_000,
+}  # fmt: skip
+"""When a roster has died whose host says nothing more: after 30 s, be something under way or not."""
+
 
 @dataclass(frozen=True)
 class Caller:
@@ -96,6 +101,9 @@ class Membership:
             raise FailureError(f"the roster at {caller.server} does not answer: {error.strerror or error}") from None
         self._connection.settimeout(None)
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in SILENCE.items():
+            self._connection.setsockopt(socket.IPPROTO_TCP, option, value)
         address = caller.address or self._connection.getsockname()[0]
         self._say(join={"name": caller.name or address, "address": address})
         self._thread = threading.Thread(target=self._listen, name="roster", daemon=True)

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.unit.training.problems import ALGORITHMS, quadratic
 from topologies.errors import UsageError
@@ -299,3 +301,58 @@ def test_speeds_and_their_inverse_agree_across_segments_and_periods() -> None:
     for start in (0.0, 0.9, 2.5, 7.1):
         for samples in (0.5, 3.0, 20.0):
             assert speed.done(speed.finish(start, samples)) - speed.done(start) == pytest.approx(samples)
+
+
+RATES = (0.5, 2.0, 8.0, 100.0)
+"""Samples per second: a micro-batch may take 160 times as long as a sum."""
+times = st.one_of(st.just(0.0), st.floats(0, 8))
+machines = st.builds(
+    Machine,
+    st.one_of(
+        st.sampled_from(RATES).map(Speed.constant),
+        st.sampled_from(RATES).map(lambda rate: Speed(np.array([2.0, 3.0, 99.0]), np.array([rate, rate / 50, rate]))),
+    ),
+    joins=times,
+    dies=st.one_of(st.just(float("inf")), times),
+)
+GRACEFUL = (
+    AbsSGD(micro=4, grace=0.0),
+    AbsSGD(micro=4, batch=30, grace=1.0),
+    AbsSGD(micro=16, fitted=True, grace=1.0, compensation=0.75),
+    AbsSGD(micro=8, local=True, fitted=True, compensation=1.0, grace=2.0),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(machines, min_size=1, max_size=5),
+    st.sampled_from((*ALGORITHMS, *GRACEFUL)),
+    st.sampled_from((0.0, 0.02, 1.0)),
+    st.sampled_from((None, Loss(0.2), Loss(0.9))),
+    st.booleans(),
+    st.sampled_from((0.0, 0.5, 5.0)),
+)
+def test_whatever_becomes_of_workers_those_that_are_left_train_on_as_one(
+    workers: list[Machine], algorithm: Algorithm, sync: float, loss: Loss | None, feedback: bool, patience: float
+) -> None:
+    cluster = Cluster("eventful", tuple(workers))
+    run = training(algorithm, cluster, sync, loss=loss, feedback=feedback, patience=patience)
+    time = 0.0
+    try:
+        for _ in range(15):
+            assert run.advance()
+            assert time <= run.time < float("inf")
+            time = run.time
+            first, *others = [runner.worker.state for runner in run.active]
+            for other in others:
+                np.testing.assert_array_equal(first.weights, other.weights)
+                assert (first.updates, first.samples) == (other.updates, other.samples)
+        run.end()
+        assert not run.advance()
+    except WorkerLostError as error:
+        assert str(error) == "every worker has died"
+        assert all(worker.dies < float("inf") or worker.joins > time for worker in workers)
+    else:
+        assert np.isfinite(run.state.weights).all()
+        if loss is None and not isinstance(algorithm, DelayedAveraging) and all(w.dies > 1e9 for w in workers):
+            assert run.state.samples == run.stream.taken
