@@ -240,7 +240,7 @@ def test_what_makes_no_sense_is_one_clear_line(wrong: dict[str, Any], said: str,
         case "once":
             given["loader"] = iter([batch])
         case "frozen":
-            model.requires_grad_(False)
+            given["model"] = model.requires_grad_(False)
         case "other" if "optimizer" in wrong:
             given["optimizer"] = torch.optim.SGD(other.parameters(), lr=0.1)
         case "lbfgs":

@@ -130,21 +130,27 @@ class _Loader:
     def _random(self) -> dict[str, Any]:
         """Return the state of the random numbers that a loader or a model may use."""
         name, keys, *rest = np.random.get_state()  # the global one is whose state scripts use
-        own = getattr(self._loader, "generator", None)
+        own = self._generator
         return {
             "torch": torch.get_rng_state(),
             "python": random.getstate(),
             "numpy": (name, torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest),
-            "loader": own.get_state() if isinstance(own, torch.Generator) else None,
+            "loader": None if own is None else own.get_state(),
         }
+
+    @property
+    def _generator(self) -> Any:
+        """The loader's own random numbers, if it has such."""
+        own = getattr(self._loader, "generator", None)
+        return own if isinstance(own, torch.Generator) else None
 
     def _set_random(self, state: dict[str, Any]) -> None:
         torch.set_rng_state(state["torch"])
         random.setstate(state["python"])
         name, keys, *rest = state["numpy"]
         np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))
-        if state["loader"] is not None:
-            self._loader.generator.set_state(state["loader"])  # type: ignore[attr-defined]
+        if state["loader"] is not None and self._generator is not None:
+            self._generator.set_state(state["loader"])
 
     def kept(self) -> bytes:
         """Return its place in the loader, random numbers, and what of the model no gradient changes."""

@@ -197,6 +197,8 @@ class RealTraining:
         """The same, of the sum under way."""
         self._flying: int | None = None
         """The round of the sum under way."""
+        self._last = False
+        """Whether that is the training's last one, which brings what was owed besides."""
 
     def __enter__(self) -> RealTraining:
         return self
@@ -252,7 +254,7 @@ class RealTraining:
 
     def _debt(self, *, failed: bool) -> Share | None:
         """Return what error feedback owes of this worker's; `failed`: no worker has the sum that was under way."""
-        if self._settled or (self.worker.ending and self._flying is not None and not failed):
+        if self._settled or (self._flying is not None and self._last and not failed):
             return None  # it was in the last sum
         owed = [share for share in (self._owed, self._sent if failed else None) if share is not None]
         size = chunks_of(self._values) * (CHUNK_VALUES + 1)
@@ -318,13 +320,12 @@ class RealTraining:
         size = self.worker.size
         notes = np.zeros(size + 1, np.float32)
         notes[self.worker.rank], notes[size] = self._speed, self.wants_end
-        last, late, self._sent = self.worker.ending, self._owed, self._owed
-        if last:
-            late = self._debt(failed=False)
+        last = self.worker.ending
+        late, self._sent = self._debt(failed=False) if last else self._owed, self._owed
         if late is not None:
             share = share + late
         number, self.round, self._owed = self.round, self.round + 1, None
-        self._flying = number
+        self._flying, self._last = number, last
         samples = round(share.samples)
         return Flight(
             self.reducer.all_reduce(share.encode(), tensor=LAST if last else SUMS, round=number, weight=samples),

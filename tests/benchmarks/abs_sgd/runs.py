@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.benchmarks.abs_sgd import compiled, methods
-from tests.benchmarks.abs_sgd.methods import OVERHEAD, TARGETS, Method, Setting, problem
+from tests.benchmarks.abs_sgd.methods import CAP, OVERHEAD, TARGETS, Method, Setting, problem
 from traffic import convolution, model
 from traffic.collectives.job import Job, Op
 from traffic.training import (
@@ -141,8 +141,9 @@ class Runs:
                 total = training.finished[-1]
                 counts.append(0.0 if total.total is None else total.total.samples)
                 drawn += counts[-1] if method.family != "local_delayed" else method.batch * setting.workers
-                each = [total.batches[rank].samples for rank in sorted(total.batches)]
-                parts.update(json.dumps(each if method.alone else sum(each)).encode())
+                if drawn < CAP:  # what is the same until then stays the same
+                    each = [total.batches[rank].samples for rank in sorted(total.batches)]
+                    parts.update(json.dumps(each if method.alone else sum(each)).encode())
             waited = sum(runner.waited for runner in training.runners)
             tag = (setting.model, method.alone and (setting.workers, asdict(training.algorithm)), method.scaling.value)  # type: ignore[call-overload]
             self._times[key] = Times(

@@ -36,7 +36,7 @@ def test_a_sum_takes_what_the_servers_link_takes_and_the_start_of_a_rate_more() 
     least = 8 * BITS / 100e6 / 2  # at best half of what comes in overlaps with half of what goes out
     assert all(least < each < 10 * least for each in seconds)
     half = ModelledSync(through_a_server(line_rate=50e6), VALUES, port=Port(rate=50e6))
-    assert 1.5 < np.mean([half(number) for number in range(12)][4:]) / np.mean(seconds[4:]) < 2.5
+    assert 1.8 < np.mean([half(number) for number in range(12)][4:]) / np.mean(seconds[4:]) < 5
 
 
 def test_it_is_the_same_every_time_and_in_any_order_of_asking() -> None:
