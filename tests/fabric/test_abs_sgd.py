@@ -124,11 +124,11 @@ def test_over_the_fabric_a_training_goes_on_from_its_checkpoints(
 
     seconds = 5.0
     first = train(seconds)
-    while not list(tmp_path.glob("worker?.npz")):  # a slow machine needs longer to its first checkpoint
+    while not list(tmp_path.glob("worker?.checkpoint")):  # a slow machine needs longer to its first checkpoint
         seconds *= 2
         first = train(seconds)
     again = train(1.0)
-    assert len(list(tmp_path.glob("worker?.npz"))) == len(WORKERS)
+    assert len(list(tmp_path.glob("worker?.checkpoint"))) == len(WORKERS)
     assert again.updates > 50 > first.updates
     assert again.accuracy > first.accuracy
 

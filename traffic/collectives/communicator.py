@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -75,6 +75,20 @@ class Communicator:
 
     def _counted(self) -> Statistics:
         return replace(self._member.statistics.copy(), ignored=self._channel.ignored())
+
+    def owed(self, tensor: int, size: int, *, failed: int | None = None) -> NDArray[np.float32] | None:
+        """Return what error feedback would send with this rank's next values of a tensor, shape (size,); None: nothing.
+
+        Waits until it is known what the values sent before have lost: to be asked between two sums, or once the job has
+        failed. `failed` is then the round of a sum that no rank has: what went into it is owed as before.
+        """
+
+        owed = partial(self._member.owed, tensor, size, None if failed is None else failed % ROUNDS)
+        try:
+            wait(self._channel.call(lambda: list(self._member.unreported)), timeout=self.job.timeout)
+            return self._channel.call(owed)
+        except Cancelled:  # closed: nothing changes any more
+            return owed()
 
     # ---- collectives
 

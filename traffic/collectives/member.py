@@ -115,6 +115,8 @@ class Member:
         self.left: set[int] = set()
         self._running: dict[tuple[int, int, bool], _Running] = {}
         self._sending = 0
+        self.unreported: set[Future[SendReport]] = set()
+        """Of messages that may lose values: those of which nobody has said yet what they lost."""
         self._last_words: list[Future[SendReport]] = []
         self._unmet: dict[int, int] = {}
         """Which of the two hellos, theirs and ours, are still under way."""
@@ -229,6 +231,19 @@ class Member:
         bounds = self._sum.cut(values.size, self.job.per_packet, name.tensor)
         self._begin(self._sum, name, bounds, values, weight, future, gives=True)
 
+    def owed(self, tensor: int, size: int, failed: int | None) -> Floats | None:
+        """Return what this node owes to the sums of a tensor, flat, shape (size,); None: nothing.
+
+        `failed` is the round of a sum that came to nothing: what went into it is owed as before.
+        """
+        total: Floats | None = None
+        bounds = self._sum.cut(size, self.job.per_packet, tensor)
+        for (_, of, chunk), late in self.feedback.debts(failed).items():  # type: ignore[misc]
+            if of == tensor:
+                total = np.zeros(size, np.float32) if total is None else total
+                total[slice(*bounds[chunk])] += late
+        return total
+
     def run(self, name: Name, values: Floats, future: Future[Reduced]) -> None:
         """Begin to do what the job's plan says, the first chunk at the tensor's beginning."""
         bounds = self.job.plan.cut(values.size, self.job.per_packet, 0)
@@ -335,11 +350,14 @@ class Member:
             sending = Future()
             sending.set_exception(error)
         self._sending += 1
+        if not name.exact:
+            self.unreported.add(sending)
         sending.add_done_callback(partial(self._sent, node, name))
         return sending
 
     def _sent(self, node: int, name: Name, future: Future[SendReport]) -> None:
         self._sending -= 1
+        self.unreported.discard(future)
         if error := future.exception():
             self._missed(node, name, error)
         elif name.tensor == NOTICE:

@@ -245,8 +245,8 @@ class Operation:
             values = self._unscaled(partial)
             self.sent.append(host.send(send.destination, values, ids, name, tolerance, send.path, False))
             return
-        owed_to = send.destination, name.tensor, send.number
-        total = host.feedback.add(owed_to, self._scaled(partial))
+        owed_to = send.destination, name.tensor, send.chunk
+        total = host.feedback.add(owed_to, self._scaled(partial), name.round)
         if np.may_share_memory(
             total, partial.values
         ):  # perhaps the user's, who may change it before the report is here
@@ -256,7 +256,7 @@ class Operation:
 
         def settle(future: Future[SendReport]) -> None:
             if not future.exception():
-                host.feedback.settle(owed_to, total, future.result().missing)
+                host.feedback.settle(owed_to, total, future.result().missing, name.round)
 
         sending.add_done_callback(settle)
         self.sent.append(sending)
@@ -285,10 +285,10 @@ class Operation:
     def _leave_out(self, chunk: int, values: Floats, share: float) -> Floats:
         """Return a sum without its least important packets, which are owed (DoubleSqueeze, arXiv 1905.05957)."""
         host, owed = self.host, (self.host.node, self.name.tensor, chunk)
-        total = host.feedback.add(owed, values) if host.job.feeds_back else values
+        total = host.feedback.add(owed, values, self.name.round) if host.job.feeds_back else values
         ranges = least_important(total, host.job.per_packet, share)
         if host.job.feeds_back:
-            host.feedback.settle(owed, total, ranges)
+            host.feedback.settle(owed, total, ranges, self.name.round)
         kept = total.copy()
         for first, end in ranges:
             kept[first:end] = 0

@@ -9,11 +9,15 @@ optimiser steps by the mean over all workers' samples (docs/abs_sgd.md).
 from __future__ import annotations
 
 import copy
+import inspect
 import io
 import os
+import random
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,25 +26,33 @@ import torch
 from topologies.errors import UsageError
 from traffic.collectives.communicator import Communicator
 from traffic.collectives.job import Op
-from traffic.frameworks.joining import ADDRESS_VARIABLE, JobLike, broadcast_arrays, join, roster_of
+from traffic.frameworks.joining import ADDRESS_VARIABLE, JobLike, join, roster_of
+from traffic.training import checkpoint as checkpoints
 from traffic.training.algorithms import AbsSGD
-from traffic.training.membership import Caller, Membership
+from traffic.training.algorithms.synchronous import at_least
+from traffic.training.membership import Caller, Membership, newest
 from traffic.training.real import Progress, RealTraining
 from traffic.training.rule import Rule, State
 from traffic.training.share import Floats, Share, Total
 
-FIRST_TENSOR = 16
-"""Of those that carry rank 0's start; the training's own are below."""
-
 
 class _Flat:
-    """A module as flat values: its parameters that want a gradient, then its floating-point buffers."""
+    """A module as flat values: its parameters that want a gradient, then its floating-point buffers.
+
+    `fixed` is the rest: frozen parameters, and buffers that count.
+    """
 
     def __init__(self, model: Any) -> None:
+        if not isinstance(model, torch.nn.Module):
+            raise UsageError(f"a model is a torch.nn.Module, not a {type(model).__name__}")
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+        self.fixed = [parameter for parameter in model.parameters() if not parameter.requires_grad]
+        self.fixed += [buffer for buffer in model.buffers() if not buffer.is_floating_point()]
         if not self.parameters:
             raise UsageError("the model has no parameter that wants a gradient")
+        if any(parameter.is_complex() for parameter in self.parameters):
+            raise UsageError("the model has complex parameters, and ABS-SGD sums real ones")
         self.learnt = sum(parameter.numel() for parameter in self.parameters)
         self.size = self.learnt + sum(buffer.numel() for buffer in self.buffers)
 
@@ -60,6 +72,12 @@ class _Flat:
                 tensor.copy_(part.reshape(tensor.shape))
                 place += tensor.numel()
 
+    def fix(self, values: list[Any]) -> None:
+        """Give what no gradient changes these values."""
+        with torch.no_grad():
+            for tensor, value in zip(self.fixed, values, strict=True):
+                tensor.copy_(value)
+
 
 class _Loader:
     """Where gradients come from: a copy of the model, so that computing goes on while the optimiser steps the model.
@@ -70,35 +88,95 @@ class _Loader:
 
     def __init__(self, model: Any, loader: Iterable[Any], loss: Callable[[Any, Any], Any]) -> None:
         self._model, self._loader, self._loss = copy.deepcopy(model), loader, loss
-        self._flat = _Flat(self._model)
-        self.values = self._flat.size
+        self.flat = _Flat(self._model)
+        self.values = self.flat.size
         self.taken = 0
         """Samples that this worker's loader has given."""
         self.epochs = 0
         """How often reading this worker's loader was begun."""
+        self._read = 0
+        """Batches read since then."""
+        self._chance = self._random()
+        """What random numbers stood at then: the loader shuffles by them."""
         self._batches: Iterator[Any] = iter(())
         self._loaded: Floats | None = None
 
     def initial(self) -> Floats:
         """Return the values that the model has now."""
-        return self._flat.read()
+        return self.flat.read()
 
-    def _next(self) -> Any:
+    def _begin(self) -> None:
+        self._chance = self._random()
+        try:
+            self._batches = iter(self._loader)
+        except TypeError:
+            raise UsageError(f"a loader can be read again and again, unlike a {type(self._loader).__name__}") from None
+        self.epochs, self._read = self.epochs + 1, 0
+
+    def _next(self) -> tuple[Any, Any, int]:
         for _ in range(2):
             for batch in self._batches:
-                return batch
-            self._batches = iter(self._loader)
-            self.epochs += 1
-        raise UsageError("the loader has no batches")
+                self._read += 1
+                try:
+                    inputs, labels = batch
+                    samples = len(labels)
+                except (TypeError, ValueError):
+                    raise UsageError("the loader does not give pairs of inputs and labels") from None
+                if samples:
+                    return inputs, labels, samples
+            self._begin()
+        raise UsageError("the loader has no batches" + (", or can be read only once" if self.taken else ""))
+
+    def _random(self) -> dict[str, Any]:
+        """Return the state of the random numbers that a loader or a model may use."""
+        name, keys, *rest = np.random.get_state()  # the global one is whose state scripts use
+        own = self._generator
+        return {
+            "torch": torch.get_rng_state(),
+            "python": random.getstate(),
+            "numpy": (name, torch.from_numpy(np.asarray(keys).astype(np.int64)), *rest),
+            "loader": None if own is None else own.get_state(),
+        }
+
+    @property
+    def _generator(self) -> Any:
+        """The loader's own random numbers, if it has such."""
+        own = getattr(self._loader, "generator", None)
+        return own if isinstance(own, torch.Generator) else None
+
+    def _set_random(self, state: dict[str, Any]) -> None:
+        torch.set_rng_state(state["torch"])
+        random.setstate(state["python"])
+        name, keys, *rest = state["numpy"]
+        np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))
+        if state["loader"] is not None and self._generator is not None:
+            self._generator.set_state(state["loader"])
+
+    def kept(self) -> bytes:
+        """Return its place in the loader, random numbers, and what of the model no gradient changes."""
+        state = (self.epochs, self._read, self._chance, self._random(), self.flat.fixed)
+        return _written(state)
+
+    def keep(self, kept: bytes) -> None:
+        """Go on from there: the loader is read again up to the place."""
+        epochs, read, chance, now, fixed = _read(kept)
+        self.flat.fix(fixed)
+        if epochs:
+            self._set_random(chance)
+            self._begin()
+            skipped = sum(1 for _ in islice(self._batches, read))
+            if skipped < read:
+                raise UsageError(f"the checkpoint is {read} batches into the loader, which has {skipped}")
+        self.epochs, self._read = epochs, read
+        self._set_random(now)
 
     def share(self, weights: Floats, samples: int) -> Share:
         """Compute the gradients of the loader's next batch, whatever its size."""
-        flat = self._flat
+        flat = self.flat
         if weights is not self._loaded:
             flat.write(weights)
         self._loaded = None if flat.buffers else weights  # the forward pass changes buffers
-        inputs, labels = self._next()
-        samples = len(labels)
+        inputs, labels, samples = self._next()
         self.taken += samples
         loss = self._loss(self._model(inputs), labels)
         gradients = torch.autograd.grad(loss, flat.parameters, allow_unused=True)
@@ -111,11 +189,15 @@ class _Loader:
             found: Floats = (torch.cat([part.cpu() for part in parts]) * samples).numpy()
         return Share.of(found, samples)
 
-    def count_batches(self, model: Any) -> None:
-        """Give a model the buffers that are no floating-point values, such as how many batches a norm has seen."""
-        for buffer, mine in zip(model.buffers(), self._model.buffers(), strict=True):
-            if not buffer.is_floating_point():
-                buffer.copy_(mine)
+
+def _written(state: Any) -> bytes:
+    written = io.BytesIO()
+    torch.save(state, written)
+    return written.getvalue()
+
+
+def _read(kept: bytes) -> Any:
+    return torch.load(io.BytesIO(kept), weights_only=True)
 
 
 @dataclass(frozen=True)
@@ -125,6 +207,8 @@ class _Optimised(Rule):
     flat: _Flat = field(kw_only=True)
     """Of the model that the optimiser steps."""
     optimizer: Any = field(kw_only=True)
+    copies: tuple[_Flat, ...] = field(default=(), kw_only=True)
+    """Of models that are to have what no gradient changes as well."""
 
     def _step(self, weights: Floats, total: Total) -> Floats:
         """Step the optimiser from these values by the mean gradient. What nothing arrived for stays as it is."""
@@ -175,14 +259,27 @@ class _Optimised(Rule):
         return groups
 
     def kept(self) -> bytes:
-        """Return the optimiser's state, for a worker that comes late."""
-        written = io.BytesIO()
-        torch.save(self.optimizer.state_dict(), written)
-        return written.getvalue()
+        """Return the optimiser's state and what of the model no gradient changes, for a worker that comes late."""
+        return _written((self.optimizer.state_dict(), self.flat.fixed))
 
     def keep(self, kept: bytes) -> None:
-        """Take over the optimiser's state of another worker."""
-        self.optimizer.load_state_dict(torch.load(io.BytesIO(kept), weights_only=True))
+        """Take over those of another worker, or of a checkpoint."""
+        state, fixed = _read(kept)
+        self.optimizer.load_state_dict(state)
+        for flat in (self.flat, *self.copies):
+            flat.fix(fixed)
+
+
+def _check(model: Any, optimizer: Any) -> None:
+    """Raise UsageError for an optimiser that cannot step the model."""
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise UsageError(f"an optimiser is a torch.optim.Optimizer, not a {type(optimizer).__name__}")
+    ours = {id(parameter) for parameter in model.parameters()}
+    if any(id(parameter) not in ours for group in optimizer.param_groups for parameter in group["params"]):
+        raise UsageError("the optimiser has parameters that are not the model's")
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise UsageError(f"{type(optimizer).__name__} wants a closure, and ABS-SGD's gradients come from a sum")
 
 
 @dataclass(frozen=True)
@@ -195,6 +292,11 @@ class _Sums:
     def all_reduce(self, values: Floats, *, tensor: int, layer: int = 0, round: int, weight: int = 1) -> Future[Any]:
         """Begin the sum of a tensor."""
         return self.communicator.all_reduce(values * self.size, tensor=tensor, layer=layer, round=round, weight=weight)
+
+    def owed(self, tensor: int, size: int, *, failed: int | None = None) -> Floats | None:
+        """Return what error feedback owes to a tensor."""
+        owed = self.communicator.owed(tensor, size, failed=failed)
+        return None if owed is None else owed / np.float32(self.size)
 
 
 @dataclass(frozen=True)
@@ -226,6 +328,8 @@ def abs_sgd(
     compensation: float = 0.0,
     grace: float = float("inf"),
     seconds_per_sample: float = 0.0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_updates: int = 50,
 ) -> Trained:
     """Train a model with the other workers of a job; all end with the same sum, and the same values.
 
@@ -237,23 +341,37 @@ def abs_sgd(
     worker's own share in flight, so much of the way; a worker that stalls is not waited for. Starts from rank 0's
     values. The job's operation is a sum or a mean. Raises UsageError, and CollectiveError if a worker is lost.
 
+    `checkpoint` is a file of this worker's own, written every so many updates, from which it goes on where it is there:
+    weights, pending gradients and what error feedback owes, the optimiser, batch norm's statistics, the place in the
+    loader and the random numbers of torch, numpy and Python. Raises UsageError for one of another model.
+
     With `roster`, "ADDRESS:PORT" of a `python -m traffic.training.roster` (or of $GRADLANE_ROSTER), training goes on
     without workers that are lost and with those that come late, who take over weights and the optimiser's state. The
     roster has the job then, and `address` (or $GRADLANE_ADDRESS) is this worker's where its host has several. Raises
     FailureError where the roster says that training is to end, or dies.
     """
-    source = _Loader(model, loader, loss)
-    rule = _Optimised(0.0, flat=_Flat(model), optimizer=optimizer)
+    at_least(0, seconds_per_sample=seconds_per_sample)
+    at_least(1, checkpoint_updates=checkpoint_updates, updates=1 if updates is None else updates)
     algorithm = AbsSGD(micro=1, batch=batch, compensation=compensation, grace=grace)
+    source = _Loader(model, loader, loss)
+    _check(model, optimizer)
+    rule = _Optimised(0.0, flat=_Flat(model), optimizer=optimizer, copies=(source.flat,))
+    file = None if checkpoint is None else Path(checkpoint)
+
+    def over(training: RealTraining) -> bool:
+        return source.epochs > 1 if updates is None else training.worker.state.updates >= updates - 1
 
     def after(training: RealTraining, total: Total) -> None:
-        done = source.epochs > 1 if updates is None else training.worker.state.updates >= updates - 1
-        training.wants_end = done  # with the next sum, the same one at all
+        training.wants_end = over(training)  # with the next sum, the same one at all
+        if file is not None and training.worker.state.updates % checkpoint_updates == 0:
+            checkpoints.save(training.checkpoint(), file)
 
     with RealTraining(
         source, algorithm, rule, seconds_per_sample=seconds_per_sample, on_update=after
     ) as training:  # fmt: skip
-        training.wants_end = updates is not None and updates <= 1
+        if file is not None and file.exists():
+            training.resume(checkpoints.load(file))
+        training.wants_end = over(training)
         if (place := roster_of(roster)) is not None:
             own: str = address or os.environ.get(ADDRESS_VARIABLE) or ""
             server, port = place
@@ -261,21 +379,22 @@ def abs_sgd(
                 membership.train(training)
                 membership.done({"rank": training.worker.rank, "updates": training.worker.state.updates})
         else:
-            _train(training, source, job, rank)
+            _train(training, job, rank)
         state = training.worker.state
         rule.flat.write(state.weights)
-        source.count_batches(model)
+        rule.flat.fix(source.flat.fixed)
         worker = training.worker
         return Trained(training.progress, state.updates, round(state.samples), worker.rank, worker.size)
 
 
-def _train(training: RealTraining, source: _Loader, job: JobLike, rank: int | None) -> None:
+def _train(training: RealTraining, job: JobLike, rank: int | None) -> None:
     """Train with the workers of a job, all of whom are needed."""
     with join(job, rank) as communicator:
         if communicator.job.op is Op.WEIGHTED_MEAN:
             raise UsageError("ABS-SGD counts samples packet by packet: its job's operation is sum or mean")
-        first = broadcast_arrays(communicator, [source.initial()], FIRST_TENSOR)[0].astype(np.float32)
         sums = _Sums(communicator, communicator.size if communicator.job.op is Op.MEAN else 1)
-        training.regroup(sums, communicator.rank, communicator.size, State(first))
+        worker = training.worker
+        state, worker.ending = newest(sums, communicator.rank, communicator.size, worker.state, worker.rule)
+        training.regroup(sums, communicator.rank, communicator.size, state)
         training.run()
         communicator.barrier()

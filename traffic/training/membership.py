@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from topologies.errors import FailureError
 from traffic.collectives.communicator import Communicator
 from traffic.collectives.job import Job
 from traffic.exchanges.tcp import TcpSettings
-from traffic.training.real import RealTraining, Reducer
+from traffic.training.real import Keeper, NotFiniteError, RealTraining, Reducer
 from traffic.training.rule import State
 from traffic.training.tcp_sums import BARRIER, NEWEST, TcpSums
 
@@ -28,6 +28,11 @@ KEPT = BARRIER + 1
 """Tensors that carry what a rule keeps: its length, then its bytes, two in a value. Both are exact."""
 HIGH = float(1 << 20)
 """Counts of samples travel as a multiple of this and a rest, both exact in float32."""
+
+SILENCE = {
+    socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 4, socket.TCP_USER_TIMEOUT: 30_000,
+}  # fmt: skip
+"""When a roster has died whose host says nothing more: after 30 s, be something under way or not."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +56,6 @@ class Seat:
     job: Job
     rank: int
     generation: int
-
-
-@runtime_checkable
-class Keeper(Protocol):
-    """A rule that remembers more than a State holds."""
-
-    def kept(self) -> bytes:
-        """Return what it remembers."""
-
-    def keep(self, kept: bytes) -> None:
-        """Go on from what another worker's rule remembers."""
 
 
 class Sums(Reducer, Protocol):
@@ -107,6 +101,9 @@ class Membership:
             raise FailureError(f"the roster at {caller.server} does not answer: {error.strerror or error}") from None
         self._connection.settimeout(None)
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in SILENCE.items():
+            self._connection.setsockopt(socket.IPPROTO_TCP, option, value)
         address = caller.address or self._connection.getsockname()[0]
         self._say(join={"name": caller.name or address, "address": address})
         self._thread = threading.Thread(target=self._listen, name="roster", daemon=True)
@@ -173,7 +170,8 @@ class Membership:
         self._say(told=told)
 
     def train(self, training: RealTraining, connected: Callable[[Any], None] = lambda sums: None) -> None:
-        """Train to the end, generation after generation. Raises FailureError if the roster says so, or is gone.
+        """Train to the end, generation after generation. Raises FailureError if the roster says so, or is gone, and
+        NotFiniteError if this worker cannot go on; the others do.
 
         `connected` is told of every generation's sums, once the worker has the newest state.
         """
@@ -188,6 +186,8 @@ class Membership:
                     training.run()
                     sums.barrier()
                     return
+            except NotFiniteError:
+                raise
             except (FailureError, OSError) as error:
                 self._say(failed=str(error), generation=seat.generation)
             finally:
@@ -247,4 +247,4 @@ def _pass_on(sums: Reducer, rule: Keeper, *, mine: bool) -> None:
         content[:] = np.frombuffer(padded, np.uint16)
     content = sums.all_reduce(content, tensor=KEPT + 1, round=0).result().values
     if not mine:
-        rule.keep(content.astype(np.uint16).tobytes()[:length])
+        rule.keep(np.rint(content).astype(np.uint16).tobytes()[:length])

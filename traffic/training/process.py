@@ -155,7 +155,7 @@ class Teller:
     def file(self) -> Path | None:
         """The worker's checkpoint."""
         folder = self._settings.checkpoints
-        return Path(folder) / f"worker{self._settings.number}.npz" if folder else None
+        return Path(folder) / f"worker{self._settings.number}.checkpoint" if folder else None
 
     def connected(self, sums: Any) -> None:
         """Take note of a generation."""

@@ -14,17 +14,18 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from topologies.errors import UsageError
+from topologies.errors import FailureError
 from traffic.collectives.names import EXACT
 from traffic.training.checkpoint import Checkpoint
 from traffic.training.effects import Accumulate, Algorithm, Compute, Effect, Offer, Own, Start, Wait, Worker
 from traffic.training.fitting import PART, fitted, smoothed
 from traffic.training.problem import Problem, Stream
 from traffic.training.rule import Rule, State
-from traffic.training.share import Floats, Share, Total
+from traffic.training.share import CHUNK_VALUES, Floats, Share, Total, chunks_of
 
-SUMS, NOTES = 0, EXACT
-"""Tensors of a round: the share, of which packets may be lost, and what goes with it, of which none may."""
+SUMS, NOTES, LAST = 0, EXACT, EXACT + 1
+"""Tensors of a round: the share, of which packets may be lost; what goes with it, of which none may; the share of a
+training's last sum, of which none may either."""
 
 FIRST_ROUND = 1
 """Of a group's training: in round 0 the workers agree on where to begin."""
@@ -43,6 +44,24 @@ class Reducer(Protocol):
 
     def all_reduce(self, values: Floats, *, tensor: int, layer: int = 0, round: int, weight: int = 1) -> Future[Any]:
         """Begin the sum of a tensor; the future holds Reduced."""
+
+    def owed(self, tensor: int, size: int, *, failed: int | None = None) -> Floats | None:
+        """Return what error feedback owes to a tensor of so many values, as Communicator.owed does."""
+
+
+class NotFiniteError(FailureError):
+    """A worker's gradients are no numbers: it must not bring them to a sum, nor come back with them."""
+
+
+@runtime_checkable
+class Keeper(Protocol):
+    """A rule that remembers more than a State holds, or a source that remembers more than its place."""
+
+    def kept(self) -> bytes:
+        """Return what it remembers."""
+
+    def keep(self, kept: bytes) -> None:
+        """Go on from what it remembered, or another worker's did."""
 
 
 @runtime_checkable
@@ -172,6 +191,14 @@ class RealTraining:
         self._stuck: Future[Share] | None = None
         self._settled = False
         """Whether training has ended, and every gradient is in a sum."""
+        self._owed: Share | None = None
+        """Of error feedback: what is to go with the next sum, of a generation before or a checkpoint."""
+        self._sent: Share | None = None
+        """The same, of the sum under way."""
+        self._flying: int | None = None
+        """The round of the sum under way."""
+        self._last = False
+        """Whether that is the training's last one, which brings what was owed besides."""
 
     def __enter__(self) -> RealTraining:
         return self
@@ -194,15 +221,15 @@ class RealTraining:
                 answer = self._answer(effect)
                 summed = isinstance(effect, Wait)
                 if summed:
+                    self._sent = self._flying = None
                     self.progress.phases += 1
                     self.worker.ending = self.worker.ending or self.progress.phases >= phases
                 try:
                     effect = work.send(answer)
                 except StopIteration:
-                    effect = None
+                    effect, self._settled = None, True
                 if summed:
                     self._on_update(self, answer)
-            self._settled = True
             return self.progress
         finally:
             work.close()
@@ -220,27 +247,52 @@ class RealTraining:
         for share, counts in ((worker.carried, heard and not self._settled), (worker.gathered, True)):
             if isinstance(share, Share) and counts:
                 carried = carried + share
+        self._owed, self._sent, self._flying = self._debt(failed=heard), None, None
         worker.carried, worker.gathered, worker.state = carried, None, newest
         worker.rank, worker.size, worker.speeds = rank, size, ()
         self.reducer, self.round = reducer, FIRST_ROUND
 
+    def _debt(self, *, failed: bool) -> Share | None:
+        """Return what error feedback owes of this worker's; `failed`: no worker has the sum that was under way."""
+        if self._settled or (self._flying is not None and self._last and not failed):
+            return None  # it was in the last sum
+        owed = [share for share in (self._owed, self._sent if failed else None) if share is not None]
+        size = chunks_of(self._values) * (CHUNK_VALUES + 1)
+        late = self.reducer.owed(SUMS, size, failed=self._flying if failed else None) if self.reducer else None
+        if late is not None:
+            owed.append(Share.decode(late, self._values))
+        return sum(owed[1:], owed[0]) if owed else None
+
     def checkpoint(self) -> Checkpoint:
         """Return what this worker goes on from; for `on_update` to call."""
-        worker = self.worker
-        assert isinstance(worker.carried, Share)
+        worker, rule, source = self.worker, self.worker.rule, self._source
+        carried = Share.nothing(self._values) if self._settled else worker.carried
+        assert isinstance(carried, Share)
         return Checkpoint(
-            worker.state, worker.carried, self._source.taken, speed=self._speed, speeds=worker.speeds,
-            local=worker.local, sums=self.round, rate=self._rate, flight=self._expected,
-        )  # fmt: skip
+            worker.state,
+            carried,
+            owed=self._debt(failed=False),
+            local=worker.local,
+            speeds=worker.speeds,
+            kept=rule.kept() if isinstance(rule, Keeper) else b"",
+            source=source.kept() if isinstance(source, Keeper) else b"",
+            taken=source.taken,
+            speed=self._speed,
+            sums=self.round,
+            rate=self._rate,
+            flight=self._expected,
+        )
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Go on from there, before `run`: the same rank, of as many workers. Raises UsageError for another model's."""
-        worker = self.worker
-        if checkpoint.state.weights.size != self._values:
-            raise UsageError(f"the checkpoint has {checkpoint.state.weights.size} weights, the model {self._values}")
+        worker, rule, source = self.worker, self.worker.rule, self._source
+        checkpoint.check(self._values)
         worker.state, worker.carried, worker.local = checkpoint.state, checkpoint.carried, checkpoint.local
-        worker.speeds = checkpoint.speeds
-        self._source.taken = checkpoint.taken
+        worker.speeds, self._owed = checkpoint.speeds, checkpoint.owed
+        source.taken = checkpoint.taken
+        for kept, keeper in ((checkpoint.kept, rule), (checkpoint.source, source)):
+            if isinstance(keeper, Keeper) and kept:
+                keeper.keep(kept)
         self._speed, self._rate, self._expected = checkpoint.speed, checkpoint.rate, checkpoint.flight
 
     def _answer(self, effect: Effect) -> Any:
@@ -268,10 +320,15 @@ class RealTraining:
         size = self.worker.size
         notes = np.zeros(size + 1, np.float32)
         notes[self.worker.rank], notes[size] = self._speed, self.wants_end
-        number, self.round = self.round, self.round + 1
+        last = self.worker.ending
+        late, self._sent = self._debt(failed=False) if last else self._owed, self._owed
+        if late is not None:
+            share = share + late
+        number, self.round, self._owed = self.round, self.round + 1, None
+        self._flying, self._last = number, last
         samples = round(share.samples)
         return Flight(
-            self.reducer.all_reduce(share.encode(), tensor=SUMS, round=number, weight=samples),
+            self.reducer.all_reduce(share.encode(), tensor=LAST if last else SUMS, round=number, weight=samples),
             self.reducer.all_reduce(notes, tensor=NOTES, round=number),
             self._values,
         )
@@ -282,6 +339,11 @@ class RealTraining:
         """Compute gradients, in the thread that does, as slowly as this worker is declared to be."""
         began = time.monotonic()
         share = self._source.share(weights, samples)
+        if not np.isfinite(share.sums).all():
+            raise NotFiniteError(
+                f"this worker's gradients are no longer finite after update {self.worker.state.updates}: "
+                "the step size may be too large, or a sample is broken"
+            )
         time.sleep(max(0.0, began + share.samples * self.seconds_per_sample - time.monotonic()))
         return share
 
@@ -321,6 +383,7 @@ class RealTraining:
                 break
             if future is self._stuck:  # gradients at weights long gone
                 self._stuck = None
+                future.result()
             else:
                 part = future.result()
                 share = share + part

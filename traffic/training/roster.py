@@ -137,9 +137,11 @@ class Roster:
         match message:
             case {"join": {"name": name, "address": address}}:
                 member.name, member.address, member.waiting = name, address, True
-                for other in [other for other in self._living if other.address == address]:
+                before = [other for other in self._living if other.address == address]
+                self.members.append(member)  # first: it may be the only one that is left
+                for other in before:
+                    other.send(stop=f"another worker calls from {address}: each needs an address of its own")
                     self._lost(other, "has called anew")
-                self.members.append(member)
                 if self.generation:
                     say(event="joins", worker=name)
                     self._regroup(f"{name} joins")
@@ -166,7 +168,7 @@ class Roster:
         self.members.remove(member)
         what = f"the worker in {member.name} ({member.address}) {how}"
         say(event="lost", worker=member.name, how=how)
-        if self.settings.stop_on_death or not self.members:
+        if self.settings.stop_on_death or (self.generation and not self.members):
             for other in self._living:
                 other.send(stop=what)
             raise FailureError(what if self.members else f"{what}, and no worker is left")

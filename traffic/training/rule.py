@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 
+from topologies.errors import UsageError
 from traffic.training.share import Floats, Share, Total
 
 
@@ -53,6 +54,13 @@ class Rule:
     scaling: Scaling = Scaling.CONSTANT
     reference: float = 1.0
     """Samples at which the scaled rate is `rate`."""
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.rate < inf and 0 <= self.momentum < 1 and 0 <= self.decay < inf and self.reference > 0):
+            raise UsageError(
+                f"a rule has a rate and a decay from 0, a momentum from 0 to less than 1 and a reference above 0, not "
+                f"{self.rate}, {self.decay}, {self.momentum} and {self.reference}"
+            )
 
     def rate_of(self, samples: float) -> float:
         """Return the learning rate for a gradient of so many samples."""

@@ -17,10 +17,10 @@ from traffic.exchanges.exchange import Mean
 from traffic.exchanges.pieces import Piece, cut
 from traffic.exchanges.tcp import TcpServer, TcpSettings, TcpWorker
 from traffic.model import Parameter
-from traffic.training.real import NOTES, SUMS
+from traffic.training.real import LAST, NOTES, SUMS
 from traffic.training.share import CHUNK_VALUES, Floats, chunks_of
 
-NEWEST, BARRIER = NOTES + 1, NOTES + 2
+NEWEST, BARRIER = LAST + 1, LAST + 2
 PIECE = 16384
 """Values that travel as one, as P3's."""
 PATIENCE = 60.0
@@ -52,6 +52,7 @@ class TcpSums:
         self.rank, self.size = rank, len(workers)
         sizes = _tensors(values, self.size)
         self._place = {number: at for at, number in enumerate(sizes)}
+        self._place[LAST] = self._place[SUMS]  # nothing is lost of either
         pieces = _pieces(values, self.size)
         self._exchange = TcpWorker(settings, rank, workers[rank], [server], list(sizes.values()), pieces)
         self._waiting = ThreadPoolExecutor(len(sizes), thread_name_prefix="sums")
@@ -75,6 +76,10 @@ class TcpSums:
         given = np.ascontiguousarray(values, np.float32)
         mean = self._exchange.all_reduce(given, tensor=at, layer=layer, round=round)
         return self._waiting.submit(self._sum_of, mean)
+
+    def owed(self, tensor: int, size: int, *, failed: int | None = None) -> Floats | None:
+        """Return nothing: TCP loses nothing."""
+        return None
 
     def barrier(self) -> None:
         """Wait until every worker has come here. Raises FailureError."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from topologies.errors import FailureError
+from topologies.errors import FailureError, UsageError
 from traffic.training.checkpoint import Checkpoint
 from traffic.training.cluster import Cluster, Machine
 from traffic.training.effects import (
@@ -72,6 +72,8 @@ class Sum:
     begun: dict[int, float] = field(default_factory=dict)
     """When each rank began it."""
     batches: dict[int, Batch] = field(default_factory=dict)
+    last: bool = False
+    """Whether training ends with it: then nothing of it is lost."""
     done: float | None = None
     total: Total | None = None
 
@@ -158,7 +160,7 @@ class VirtualTraining:
         self._current = Sum(0)
         self._taken = 0
         """Samples drawn when the latest sum was over."""
-        self._begin(0.0)
+        self._begin(min((machine.joins for machine in cluster.machines), default=0.0))
 
     @property
     def active(self) -> list[Runner]:
@@ -167,8 +169,10 @@ class VirtualTraining:
 
     @property
     def time(self) -> float:
-        """When every worker has applied the latest sum, seconds."""
-        return max((runner.since for runner in self.runners if runner.work is not None), default=0.0)
+        """When every worker has applied the latest sum, seconds; of those who do not live that long, none has."""
+        there = [runner for runner in self.runners if runner.work is not None]
+        living = [runner for runner in there if runner.since <= runner.machine.dies]
+        return max((runner.since for runner in living or there), default=0.0)
 
     @property
     def state(self) -> State:
@@ -195,37 +199,62 @@ class VirtualTraining:
             pass
 
     def checkpoints(self) -> list[Checkpoint]:
-        """Return what every worker goes on from, by rank, once a sum is over and before the next."""
-        before = self.stream.taken
-        carried = [self._value(runner, _batch(runner.worker.carried)) for runner in self.runners]
-        taken = self._taken + self.stream.taken - before
-        return [
-            Checkpoint(
-                runner.worker.state,
-                share,
-                taken,
-                runner.since,
-                runner.speed,
-                runner.worker.speeds,
-                runner.worker.local,
-                self._current.number,
-                runner.rate,
-                runner.flight,
-            )
-            for runner, share in zip(self.runners, carried, strict=True)
-        ]
+        """Return what every worker goes on from, by rank, once a sum is over and before the next.
+
+        Pending gradients that no sum has needed yet are not computed for that: nobody's samples come in another order.
+        """
+        return [self._checkpoint(runner) for runner in self.runners]
+
+    def _checkpoint(self, runner: Runner) -> Checkpoint:
+        there, rank = runner.work is not None and not runner.ended, runner.worker.rank
+        batch = _batch(runner.worker.carried) if there else Batch(0, runner.worker.state, value=self._empty)
+        return Checkpoint(
+            runner.worker.state,
+            batch.value or Share.of(np.zeros(self.problem.values, np.float32), batch.samples),
+            None if batch.value is not None or not batch.samples else self._weights(runner, batch),
+            batch.steps,
+            batch.local,
+            None if self.owed is None else self.owed[rank],
+            runner.worker.local,
+            runner.worker.speeds,
+            taken=self._taken,
+            time=runner.since,
+            busy=runner.busy,
+            there=there,
+            speed=runner.speed,
+            sums=self._current.number,
+            rate=runner.rate,
+            flight=runner.flight,
+        )
 
     def resume(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Go on from there, before the first sum. All workers are there."""
-        common = checkpoints[0].state
+        """Go on from there, before the first sum. Raises UsageError for checkpoints of another training."""
+        if len(checkpoints) != len(self.runners):
+            raise UsageError(f"there are {len(checkpoints)} checkpoints of {len(self.runners)} workers")
+        first = next((found for found in checkpoints if found.there), checkpoints[0])
+        for found in checkpoints:
+            found.check(self.problem.values)
+            if found.there and (found.sums, found.state.updates) != (first.sums, first.state.updates):
+                raise UsageError(f"one checkpoint is of sum {first.sums}, another of sum {found.sums}")
+        common, shared = first.state, first.uncomputed
         for runner, found in zip(self.runners, checkpoints, strict=True):
             worker = runner.worker
             worker.state, worker.local, worker.speeds = common, found.local, found.speeds
-            worker.carried = Batch(found.carried.samples, common, value=found.carried)
+            weights = found.uncomputed
+            if weights is not None and shared is not None and np.array_equal(weights, shared):
+                weights = shared  # computed together, as they would have been
+            value = found.carried if weights is None else None
+            worker.carried = Batch(
+                found.carried.samples, common, weights, steps=found.steps, local=found.step, value=value
+            )  # fmt: skip
             runner.time = runner.since = found.time
-            runner.speed, runner.rate, runner.flight = found.speed, found.rate, found.flight
-        self.stream.taken = self._taken = checkpoints[0].taken
-        self._current = Sum(checkpoints[0].sums)
+            runner.busy, runner.speed, runner.rate, runner.flight = found.busy, found.speed, found.rate, found.flight
+            runner.ended = not found.there and runner.machine.joins <= first.time
+            runner.work = self.algorithm.work(worker) if found.there else None
+        if self.owed is not None:
+            self.owed = [found.owed or self._empty for found in checkpoints]
+        self.stream.taken = self._taken = first.taken
+        self._current = Sum(first.sums)
 
     def _begin(self, time: float) -> None:
         """Let workers begin whose time to join has come, with the replica of those who are there."""
@@ -275,6 +304,7 @@ class VirtualTraining:
             case Start(Batch() as batch):
                 flight = self._current
                 flight.begun[worker.rank], flight.batches[worker.rank] = runner.time, batch
+                flight.last = flight.last or worker.ending
                 runner.sums += 1
                 return flight
             case Accumulate(until=Sum(done=float())):
@@ -376,6 +406,7 @@ class VirtualTraining:
                 return sum(shares[1:], shares[0])
             ranks = [runner.worker.rank for runner in there]
             mask = self._loss.arrived(flight.number, len(self.runners), chunks_of(self.problem.values))[ranks]
+            mask |= flight.last
             owed = None if self.owed is None else [self.owed[rank] for rank in ranks]
             total, late = deliver(shares, mask, owed)
             for rank, share in zip(ranks, late, strict=False):
@@ -403,10 +434,7 @@ class VirtualTraining:
             if not batch.samples:
                 batch.value = self._empty
                 return batch.value
-            weights = batch.state.weights if batch.weights is None else batch.weights
-            if batch.ahead is not None:
-                rule, share = runner.worker.rule, self._value(runner, batch.ahead)
-                weights = rule.ahead(batch.state, share, batch.trust)
+            weights = self._weights(runner, batch)
             sums = np.zeros(self.problem.values, np.float32)
             for samples in batch.steps or (round(batch.samples),):
                 part = self.problem.gradient_sum(weights, self.stream.take(samples))
@@ -416,6 +444,12 @@ class VirtualTraining:
             batch.value = Share.of(sums, batch.samples)
             batch.ahead = None
         return batch.value
+
+    def _weights(self, runner: Runner, batch: Batch) -> Floats:
+        """Return the weights at which a worker takes a batch's gradients, or the first of them."""
+        if batch.ahead is not None:
+            return runner.worker.rule.ahead(batch.state, self._value(runner, batch.ahead), batch.trust)
+        return batch.state.weights if batch.weights is None else batch.weights
 
 
 def _batch(pending: Pending) -> Batch:

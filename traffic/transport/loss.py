@@ -70,27 +70,46 @@ class ErrorFeedback:
     """
 
     def __init__(self) -> None:
-        self._owed: dict[Hashable, NDArray[np.float32]] = {}
+        self._owed: dict[Hashable, list[tuple[int, NDArray[np.float32]]]] = {}
+        """What messages have lost, with the round of each."""
+        self._paid: dict[Hashable, tuple[int, NDArray[np.float32]]] = {}
+        """What the latest message took along of it, with its round."""
 
     @staticmethod
     def wanted(tolerance: float) -> bool:
         """Whether it is on by default."""
         return tolerance > FEEDBACK_ABOVE
 
-    def add(self, tensor: Hashable, gradient: NDArray[np.float32]) -> NDArray[np.float32]:
+    def add(self, tensor: Hashable, gradient: NDArray[np.float32], round: int = 0) -> NDArray[np.float32]:
         """Return what to send: the gradient, flat, with what is owed; that counts as paid until `settle` says else."""
         flat = gradient.reshape(-1)
-        owed = self._owed.pop(tensor, None)
-        return flat if owed is None else flat + owed
+        owed = [late for _, late in self._owed.pop(tensor, ())]
+        self._paid.pop(tensor, None)
+        if not owed:
+            return flat
+        late = sum(owed[1:], owed[0])
+        self._paid[tensor] = round, late
+        return flat + late
 
-    def settle(self, tensor: Hashable, sent: NDArray[np.float32], missing: NDArray[np.int64]) -> None:
+    def settle(self, tensor: Hashable, sent: NDArray[np.float32], missing: NDArray[np.int64], round: int = 0) -> None:
         """Take the report on what was sent: the missing ranges are owed from now on, beside what is owed already."""
         if not len(missing):
             return
-        owed = self._owed.setdefault(tensor, np.zeros(sent.size, np.float32))
+        owed = np.zeros(sent.size, np.float32)
         for first, end in missing:
-            owed[first:end] += sent[first:end]
+            owed[first:end] = sent[first:end]
+        self._owed.setdefault(tensor, []).append((round, owed))
 
     def fail(self, tensor: Hashable, sent: NDArray[np.float32]) -> None:
         """Owe a whole message: it did not get through."""
         self.settle(tensor, sent, np.array([[0, sent.size]]))
+
+    def debts(self, failed: int | None = None) -> dict[Hashable, NDArray[np.float32]]:
+        """Return what is owed, by tensor; with the round of a sum that `failed` for all, what was owed before it."""
+        kept: dict[Hashable, list[NDArray[np.float32]]] = {}
+        for tensor, owed in self._owed.items():
+            kept[tensor] = [late for of, late in owed if of != failed]
+        for tensor, (of, late) in self._paid.items():
+            if of == failed:
+                kept.setdefault(tensor, []).append(late)
+        return {tensor: sum(parts[1:], parts[0]) for tensor, parts in kept.items() if parts}

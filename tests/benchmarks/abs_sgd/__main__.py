@@ -86,8 +86,9 @@ def _write(result: dict[str, Any], path: Path) -> None:
 def _table(rows: list[Row], speedup: Speedup) -> Table:
     setting = rows[0].setting
     table = Table(
-        title=f"{setting.model}, {setting.workers} workers, {setting.cluster}, T_sync/T_compute {setting.ratio:g}, "
-        f"{rows[0].comparison}: {speedup.value:.2f}x over {speedup.baseline.family}, "
+        title=f"{setting.model}, {setting.workers} workers, {setting.cluster}, T_sync/T_compute {setting.ratio:g}"
+        f"{' by the transport model' if setting.modelled else ''}, "
+        f"{rows[0].comparison}: {speedup.value:.2f}x (±{speedup.ci95:.2f}) over {speedup.baseline.family}, "
         f"{speedup.frozen:.2f}x at frozen weights",
         title_justify="left",
     )

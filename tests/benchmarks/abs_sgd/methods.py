@@ -32,6 +32,8 @@ HELD_OUT = 1000
 OVERHEAD = 2.0
 """What a call of the model costs besides its samples, in samples."""
 LOCAL_STEPS = 4
+CAP = 50_000
+"""Samples after which a run is given up, 12 epochs and a half, where T_sync is at most T_compute."""
 
 MODELS: dict[str, Callable[[int], Network]] = {
     "mlp": lambda seed: MLP((196, 64, 32, 10), seed),
@@ -65,11 +67,18 @@ class Setting:
     cluster: str
     ratio: float
     """T_sync over T_compute, the time that a worker of full speed needs for its part of SAMPLES."""
+    modelled: bool = False
+    """Whether each sum takes as long as the transport model says, with that ratio on average; else all the same."""
 
     @property
     def batch(self) -> int:
         """Return a worker's batch as published."""
         return SAMPLES // self.workers
+
+    @property
+    def cap(self) -> int:
+        """Return the samples after which a run is given up: where phases are long, updates are few a sample."""
+        return round(CAP * max(1.0, self.ratio))
 
     def machines(self) -> Cluster:
         """Return the cluster; one without a name of its own is named by its speeds: "1 1 0.5 0.25"."""

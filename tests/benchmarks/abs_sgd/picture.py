@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.abs_sgd.methods import BASELINES, TARGETS
+from tests.benchmarks.abs_sgd.methods import BASELINES, TARGETS, Setting
 from tests.benchmarks.abs_sgd.study import ALL, FIXED, HEADLINE, Row, Speedup
 from traffic.report import GRID, INK, QUIET, SURFACE
 from traffic.training.cluster import CLUSTERS
@@ -50,9 +50,7 @@ def draw(rows: list[Row], speedups: list[Speedup], path: Path) -> None:
 
 def _shown(row: Row, comparison: str, cluster: str) -> bool:
     setting = row.setting
-    return (setting.model, setting.workers, setting.cluster, setting.ratio, row.comparison) == (
-        "mlp", 4, cluster, HEADLINE, comparison,
-    )  # fmt: skip
+    return setting == Setting("mlp", 4, cluster, HEADLINE) and row.comparison == comparison
 
 
 def _curves(axes: Any, rows: list[Row], cluster: str, comparison: str) -> None:
@@ -73,7 +71,7 @@ def _ratios(axes: Any, speedups: list[Speedup], cluster: str) -> None:
             points = sorted(
                 (s.setting.ratio * aside, s.value)
                 for s in speedups
-                if (s.setting.model, s.setting.workers, s.comparison) == (model, workers, comparison)
+                if s.setting == Setting(model, workers, cluster, s.setting.ratio) and s.comparison == comparison
             )
             if points:
                 label = f"{comparison}, {model}, {workers} workers"

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.benchmarks.abs_sgd import compiled, methods
-from tests.benchmarks.abs_sgd.methods import OVERHEAD, TARGETS, Method, Setting, problem
+from tests.benchmarks.abs_sgd.methods import CAP, OVERHEAD, TARGETS, Method, Setting, problem
 from traffic import convolution, model
+from traffic.collectives.job import Job, Op
 from traffic.training import (
     algorithms,
     cluster,
@@ -36,12 +39,13 @@ from traffic.training import (
     problem as problems,
 )
 from traffic.training.algorithms import abs_sgd, delayed, local, synchronous
+from traffic.training.modelled import ModelledSync
 from traffic.training.problem import Timing
 from traffic.training.rule import Rule
 from traffic.training.virtual import VirtualTraining
+from traffic.transport.tolerance import Tolerance
+from traffic.transport.virtual import Port, Trouble
 
-CAP = 50_000
-"""Samples after which a run is given up: 12 epochs and a half."""
 EVERY = 768
 """Samples, at least, between evaluations."""
 HOPELESS, HOPELESS_AFTER = 0.3, 12_000
@@ -125,20 +129,21 @@ class Runs:
                     self._curves[row["key"]] = Curve(row["updates"], row["accuracy"]), row["limit"]
 
     def times(self, setting: Setting, method: Method) -> Times:
-        """Return the phases up to CAP samples."""
+        """Return the phases until a run is given up."""
         key = (setting, method)
         if key not in self._times:
             training = self._training(setting, method, Timing(), Rule(1.0), 0)
             ends, counts, parts = [], [], hashlib.sha256()
             drawn = 0.0
-            while drawn < CAP:
+            while drawn < setting.cap:
                 training.advance()
                 ends.append(training.time)
                 total = training.finished[-1]
                 counts.append(0.0 if total.total is None else total.total.samples)
                 drawn += counts[-1] if method.family != "local_delayed" else method.batch * setting.workers
-                each = [total.batches[rank].samples for rank in sorted(total.batches)]
-                parts.update(json.dumps(each if method.alone else sum(each)).encode())
+                if drawn < CAP:  # what is the same until then stays the same
+                    each = [total.batches[rank].samples for rank in sorted(total.batches)]
+                    parts.update(json.dumps(each if method.alone else sum(each)).encode())
             waited = sum(runner.waited for runner in training.runners)
             tag = (setting.model, method.alone and (setting.workers, asdict(training.algorithm)), method.scaling.value)  # type: ignore[call-overload]
             self._times[key] = Times(
@@ -149,8 +154,9 @@ class Runs:
             )
         return self._times[key]
 
-    def curve(self, setting: Setting, method: Method, step: float, seed: int, limit: int = CAP) -> Curve:
-        """Return what a run learns until it reaches the target, or until `limit` samples."""
+    def curve(self, setting: Setting, method: Method, step: float, seed: int, limit: int | None = None) -> Curve:
+        """Return what a run learns until it reaches the target, or until `limit` samples, or is given up."""
+        limit = limit or setting.cap
         times = self.times(setting, method)
         key = f"{times.identity} {step:.6g} {seed}"
         known = self._curves.get(key)
@@ -165,7 +171,7 @@ class Runs:
             file.write(json.dumps(row) + "\n")
         return curve
 
-    def tta(self, setting: Setting, method: Method, step: float, seed: int, limit: int = CAP) -> float:
+    def tta(self, setting: Setting, method: Method, step: float, seed: int, limit: int | None = None) -> float:
         """Return the seconds to the target accuracy; inf if it was not reached."""
         crossing = self.curve(setting, method, step, seed, limit).crossing(TARGETS[setting.model])
         if crossing == inf:
@@ -179,7 +185,7 @@ class Runs:
             method.algorithm(),
             rule,
             setting.machines(),
-            lambda _: setting.ratio,
+            _modelled(setting) if setting.modelled else lambda _: setting.ratio,
             seed=seed,
             overhead=OVERHEAD,
         )
@@ -208,6 +214,31 @@ class Runs:
                 ):
                     break
         return Curve(updates, accuracy)
+
+
+MODELLED = {
+    "job": Job(
+        number=1,
+        workers=tuple(f"10.0.0.{rank}" for rank in range(1, 5)),
+        servers=("10.0.1.1",),
+        collective="ps",
+        op=Op.SUM,
+        tolerance=Tolerance(push=0.2),
+    ),
+    "trouble": Trouble(loss=0.05, control_loss=0.05),
+    "port": Port(rate=100e6),
+}
+"""Four workers and a server at 100 Mbit/s, 5 % of the packets lost: for sums that take as long as they take."""
+MODELLED_SUMS = 200
+"""Sums by whose mean the unit of time is chosen."""
+
+
+@cache
+def _modelled(setting: Setting) -> Callable[[int], float]:
+    """Return how long sums take in the transport model, in units of which their mean is the setting's ratio."""
+    sync = ModelledSync(values=problem(setting.model, 0).values, **MODELLED)  # type: ignore[arg-type]
+    unit = setting.ratio / float(np.mean([sync(number) for number in range(MODELLED_SUMS)]))
+    return lambda number: unit * sync(number)
 
 
 def _kind(method: Method) -> str:

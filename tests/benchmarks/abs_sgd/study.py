@@ -15,12 +15,23 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from tests.benchmarks.abs_sgd.methods import BASELINES, FROZEN_BASELINES, FROZEN_OURS, OURS, SAMPLES, Method, Setting
-from tests.benchmarks.abs_sgd.runs import CAP, Curve, Runs, Times
+from tests.benchmarks.abs_sgd.methods import (
+    BASELINES,
+    CAP,
+    FROZEN_BASELINES,
+    FROZEN_OURS,
+    OURS,
+    SAMPLES,
+    Method,
+    Setting,
+)
+from tests.benchmarks.abs_sgd.runs import Curve, Runs, Times
 from tests.benchmarks.abs_sgd.tuning import STEPS, Tuned, Tuner, fixed, free
 from traffic.training.cluster import CLUSTERS
 
 SEEDS = (0, 1, 2, 3, 4)
+ALL_SEEDS, CLOSE = tuple(range(15)), 1.1
+"""Seeds of the best of both sides where neither is so many times faster than the other."""
 SURE_AFTER, SURELY = 3, 1.1
 """Seeds after which something so many times slower than the best is run no further."""
 CHANCE, CURVE_POINTS = 0.1, 80
@@ -40,6 +51,7 @@ def settings(full: bool) -> Iterator[Setting]:
         for cluster in ("ladder", "changing", "straggler", "homogeneous"):
             yield from (Setting("mlp", 16, cluster, HEADLINE), Setting("cnn", 4, cluster, HEADLINE))
         yield from (Setting("mlp", 4, "ladder", ratio) for ratio in (0.5, 2.0))
+        yield from (Setting("mlp", 4, cluster, HEADLINE, modelled=True) for cluster in ("ladder", "homogeneous"))
         others = ("changing", "homogeneous", "straggler")
         yield from (Setting("mlp", 4, cluster, ratio) for cluster in others for ratio in (0.25, 4.0, 0.5, 2.0))
 
@@ -77,6 +89,7 @@ class Row:
             "workers": setting.workers,
             "model": setting.model,
             "sync_over_compute": setting.ratio,
+            "sync_modelled": setting.modelled,
             "comparison": self.comparison,
             "algorithm": self.family,
             "step_size": round(self.tuned.step, 4),
@@ -165,6 +178,21 @@ def measure(runs: Runs, tuner: Tuner, setting: Setting, comparison: str, family:
     return Row(setting, comparison, tuned, seconds, samples / length, 1 / length, times.waiting, curve)
 
 
+def confirm(runs: Runs, rows: list[Row]) -> list[Row]:
+    """Return one comparison's rows with all seeds for the best of both sides, where these are close."""
+    rows = list(rows)
+    while True:
+        found = speedup(rows)
+        best = [at for at, row in enumerate(rows) if row is found.ours or row is found.baseline]
+        short = [at for at in best if len(rows[at].seconds) < len(ALL_SEEDS)]
+        if not short or not 1 / CLOSE < found.value < CLOSE:
+            return rows
+        for at in short:
+            row = rows[at]
+            seconds = (runs.tta(row.setting, row.tuned.method, row.tuned.step, seed) for seed in ALL_SEEDS)
+            rows[at] = replace(row, seconds=tuple(seconds))
+
+
 def _mean_curve(times: Times, curves: list[Curve]) -> tuple[list[float], list[float]]:
     """Return times and the mean over runs of the accuracy by then, itself the mean of three evaluations.
 
@@ -200,6 +228,15 @@ class Speedup:
         return self.baseline.mean / self.ours.mean
 
     @property
+    def ci95(self) -> float:
+        """Half the width of its 95 % confidence interval: both sides have the same data and weights for each seed."""
+        seeds = min(len(self.ours.seconds), len(self.baseline.seconds))
+        ours, theirs = (np.array(row.seconds[:seeds]) for row in (self.ours, self.baseline))
+        if not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
+            return inf
+        return _ci95(tuple(theirs - theirs.mean() / ours.mean() * ours)) / float(ours.mean())  # the delta method
+
+    @property
     def frozen(self) -> float:
         """The same among those who compute a phase's gradients at the same weights."""
         return self.frozen_baseline.mean / self.frozen_ours.mean
@@ -208,6 +245,8 @@ class Speedup:
         """Return it with what it is made of."""
         return {
             "speedup": _finite(self.value),
+            "ci95": _finite(self.ci95),
+            "runs": len(self.ours.seconds),
             "ours": self.ours.family,
             "best_baseline": self.baseline.family,
             "speedup_frozen": _finite(self.frozen),
@@ -255,7 +294,9 @@ def measure_setting(path: Path, setting: Setting) -> Measured:
     runs.refresh()
     made = runs.made
     tuner = Tuner(runs, fine=setting.model == "mlp")
-    rows = [measure(runs, tuner, setting, comparison, family) for comparison in COMPARISONS for family in FAMILIES]
+    rows = []
+    for comparison in COMPARISONS:
+        rows += confirm(runs, [measure(runs, tuner, setting, comparison, family) for family in FAMILIES])
     return Measured(rows, runs.made - made, process_time() - began)
 
 
@@ -264,12 +305,12 @@ def summary(rows: list[Row], speedups: list[Speedup]) -> dict[str, Any]:
     headline: dict[str, dict[str, float]] = {FIXED: {}, ALL: {}}
     frozen: dict[str, dict[str, float]] = {FIXED: {}, ALL: {}}
     for found in speedups:
-        if found.setting.model == "mlp" and found.setting.workers == 4 and found.setting.ratio == HEADLINE:
+        if found.setting == Setting("mlp", 4, found.setting.cluster, HEADLINE):
             headline[found.comparison][found.setting.cluster] = round(found.value, 3)
             frozen[found.comparison][found.setting.cluster] = round(found.frozen, 3)
     return {
         "unit": f"seconds; T_compute = 1 s is what a worker of full speed needs for its part of {SAMPLES} samples",
-        "given_up_after_samples": CAP,
+        "given_up_after_samples": f"{CAP}, times T_sync / T_compute where that is more than 1",
         "rows": [row.as_dict() for row in rows],
         "speedup": headline,
         "speedup_frozen": frozen,
@@ -281,6 +322,7 @@ def summary(rows: list[Row], speedups: list[Speedup]) -> dict[str, Any]:
                 "workers": found.setting.workers,
                 "cluster": found.setting.cluster,
                 "sync_over_compute": found.setting.ratio,
+                "sync_modelled": found.setting.modelled,
                 "comparison": found.comparison,
                 **found.as_dict(),
             }

@@ -14,7 +14,7 @@ from math import inf, log2
 import numpy as np
 
 from tests.benchmarks.abs_sgd.methods import FROZEN_BASELINES, Method, Setting
-from tests.benchmarks.abs_sgd.runs import CAP, Runs
+from tests.benchmarks.abs_sgd.runs import Runs
 from traffic.training.rule import Scaling
 
 TUNING_SEEDS = (0, 1)
@@ -69,19 +69,19 @@ class Tuner:
         return self._known[setting, method]
 
     def _tune_step(self, setting: Setting, method: Method) -> Tuned:
-        least = CAP / PATIENCE
+        least = setting.cap / PATIENCE
         scores: dict[int, float] = {}
 
         def score(half_octave: int) -> float:
             nonlocal least
-            step, limit = 2 ** (half_octave / 2), int(min(CAP, PATIENCE * least))
+            step, limit = 2 ** (half_octave / 2), int(min(setting.cap, PATIENCE * least))
             if half_octave not in scores:
                 seconds, samples = [], []
                 for seed in TUNING_SEEDS:
                     seconds.append(self._runs.tta(setting, method, step, seed, limit))
                     if seconds[-1] == inf:  # what was learnt all the same tells the way
                         learnt = self._runs.curve(setting, method, step, seed, limit).accuracy
-                        seconds[-1] = NEVER * (2 - max(learnt, default=0) + (limit < CAP))
+                        seconds[-1] = NEVER * (2 - max(learnt, default=0) + (limit < setting.cap))
                         break
                     samples.append(self._samples(setting, method, seconds[-1]))
                 else:

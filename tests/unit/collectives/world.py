@@ -10,12 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from traffic.collectives.channel import EndpointChannel
 from traffic.collectives.job import Job, Op
-from traffic.collectives.member import Member, Reduced
+from traffic.collectives.member import Reduced
 from traffic.collectives.names import Name
-from traffic.transport.timing import SECOND
-from traffic.transport.virtual import Node, Port, Trouble, VirtualNetwork
+from traffic.collectives.virtual import VirtualJob
 
 Floats = NDArray[np.float32]
 
@@ -47,56 +45,8 @@ def expected(job: Job, values: list[Floats], weights: list[int]) -> NDArray[np.f
 
 
 @dataclass
-class World:
-    """All nodes of a job, met."""
-
-    job: Job
-    network: VirtualNetwork
-    nodes: list[Node]
-    members: list[Member]
-
-    @staticmethod
-    def of(job: Job, trouble: Trouble | None = None, *, seed: int = 0, port: Port | None = None) -> World:
-        network = VirtualNetwork(seed=seed)
-        nodes = [network.add(f"n{number}", job.meeting(number), port) for number in range(len(job.addresses))]
-        members = []
-        for number, node in enumerate(nodes):
-            peers = {at: network.peer(node, other) for at, other in enumerate(nodes) if at != number}
-            channel = EndpointChannel(job, number, node.endpoint, peers, lambda: network.now)
-            members.append(Member(job, number, channel))
-            channel.attach(members[-1])
-        world = World(job, network, nodes, members)
-        for member in members:
-            member.meet()
-        world.run(5)
-        assert all(member.all_met.done() for member in members)
-        network.trouble = trouble or Trouble()
-        return world
-
-    def run(self, seconds: float) -> None:
-        for node in self.nodes:
-            self.network.wake(node)
-        self.network.run(self.network.now + int(seconds * SECOND))
-
-    def all_reduce(
-        self,
-        values: list[Floats],
-        *,
-        tensor: int = 0,
-        layer: int = 0,
-        round: int = 0,
-        weights: list[int] | None = None,
-        ranks: list[int] | None = None,
-    ) -> list[Future[Reduced]]:
-        """Begin at every rank, or at some."""
-        futures = []
-        for rank in ranks if ranks is not None else range(len(self.job.workers)):
-            future: Future[Reduced] = Future()
-            weight = weights[rank] if weights else 1
-            self.members[rank].all_reduce(Name(tensor, layer, round), values[rank], weight, future)
-            self.network.wake(self.nodes[rank])
-            futures.append(future)
-        return futures
+class World(VirtualJob):
+    """All nodes of a job, met, and what tests ask of them."""
 
     def do_plan(self, values: list[Floats], *, round: int = 0) -> list[Future[Reduced]]:
         """Begin what the job's plan says at every rank."""

@@ -8,7 +8,8 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ from tests.unit.training.table import Table
 from topologies.errors import FailureError
 from traffic.collectives.job import Job, Op
 from traffic.training.algorithms import AbsSGD
-from traffic.training.membership import newest
-from traffic.training.real import RealTraining
+from traffic.training.membership import Caller, Membership, Seat, newest
+from traffic.training.real import NotFiniteError, RealTraining
 from traffic.training.roster import Member, Roster, RosterSettings
 from traffic.training.rule import Rule, State
 from traffic.training.share import Floats, Total
@@ -71,6 +72,9 @@ class Deaf:
             future.set_exception(FailureError("nobody answers"))
         return future
 
+    def owed(self, tensor: int, size: int, *, failed: int | None = None) -> Floats | None:
+        return None
+
 
 def test_a_worker_that_missed_the_last_sum_ends_with_those_that_have_ended_and_no_gradient_counts_twice() -> None:
     def stop(run: RealTraining, total: Total) -> None:
@@ -113,15 +117,15 @@ def test_a_worker_that_missed_the_last_sum_ends_with_those_that_have_ended_and_n
 
 
 class Called:
-    """A roster that two workers have called, over pairs of sockets; its job is served at loopback."""
+    """A roster that two workers have called, or one, over pairs of sockets; its job is served at loopback."""
 
-    def __init__(self, stack: ExitStack) -> None:
+    def __init__(self, stack: ExitStack, callers: int = 2) -> None:
         addresses = ("127.79.1.1", "127.79.1.2")
         job = Job(number=200, workers=addresses, servers=("127.79.2.1",), op=Op.SUM)
         self.roster = Roster(RosterSettings(job.as_dict(), 0), job)
         self.members: list[Member] = []
         self.ends: list[Any] = []
-        for number, address in enumerate(addresses):
+        for number, address in enumerate(addresses[:callers]):
             ours, theirs = socket.socketpair()
             stack.enter_context(theirs)
             member = Member(ours)
@@ -141,8 +145,17 @@ class Called:
 
 @pytest.fixture
 def called() -> Iterator[Called]:
+    yield from calling(2)
+
+
+@pytest.fixture
+def called_by_one() -> Iterator[Called]:
+    yield from calling(1)
+
+
+def calling(callers: int) -> Iterator[Called]:
     with ExitStack() as stack:
-        made = Called(stack)
+        made = Called(stack, callers)
         yield made
         made.roster._stop_serving("the test is over")
         made.roster.selector.close()
@@ -188,3 +201,49 @@ def test_the_end_of_a_connection_that_was_just_replaced_is_nothing_new(called: C
         called.roster._read(anew)
         called.roster._read(called.members[0])
         assert [member for member in called.roster.members if member.address == "127.79.1.1"] == [anew]
+
+
+def test_a_death_before_the_first_generation_is_waited_out(called_by_one: Called) -> None:
+    """Whoever has called first and died may come again, and the others are still on their way."""
+    called_by_one.roster._lost(called_by_one.members[0], "has died")
+    assert not called_by_one.roster.members
+    called_by_one.roster._look(1.0)
+    with pytest.raises(FailureError, match="0 of 2 workers came within 60 s"):
+        called_by_one.roster._look(61.0)
+
+
+def test_a_worker_that_calls_anew_before_its_death_was_noticed_is_the_one_that_is_left(called: Called) -> None:
+    called.roster._lost(called.members[1], "has died")
+    assert [called.hears(0).get("generation") for _ in range(1)] == [1]
+    ours, theirs = socket.socketpair()
+    anew = Member(ours)
+    called.roster.selector.register(ours, 1, anew)
+    called.members.append(anew)
+    with theirs:
+        called.roster._heard(anew, {"join": {"name": "w0", "address": "127.79.1.1"}})
+        assert called.roster.members == [anew]
+        assert called.hears(0)["regroup"] == 1
+        assert "each needs an address of its own" in called.hears(0)["stop"]
+
+
+def test_a_roster_whose_host_falls_silent_is_not_waited_for_for_ever() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with Membership(Caller("w0", "127.0.0.1", "127.0.0.1", port, "gradlane", 1)) as membership:
+            connection = membership._connection
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 30_000
+            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+
+
+def test_a_worker_whose_gradients_are_no_numbers_does_not_come_back_with_them() -> None:
+    """The generation fails for all; the others meet anew, and this one ends."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    broken = replace(quadratic(), samples=np.full((256, 800), np.nan, np.float32))
+    with listener, RealTraining(broken, AbsSGD(micro=4), Rule(0.1)) as training:
+        caller = Caller("w0", "127.0.0.1", "127.0.0.1", listener.getsockname()[1], "gradlane", 800)
+        with Membership(caller) as membership:
+            job = Job(number=201, workers=("127.0.0.1",), servers=("127.79.3.1",), op=Op.SUM)
+            membership._seats.put(Seat(job, 0, 1))
+            membership._open = lambda seat: nullcontext(Table(1))  # type: ignore[method-assign]
+            with pytest.raises(NotFiniteError, match="no longer finite after update 0"):
+                membership.train(training)

@@ -8,23 +8,27 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.unit.training.problems import ALGORITHMS, quadratic
-from tests.unit.training.table import Table
-from topologies.errors import UsageError
+from tests.unit.training.table import Lossy, Table
+from topologies.errors import FailureError, UsageError
 from traffic.collectives.communicator import Communicator
 from traffic.collectives.job import Job, Op
 from traffic.collectives.server import Server
 from traffic.training import checkpoint
 from traffic.training.algorithms import AbsSGD, DelayedAveraging, SynchronousSGD
 from traffic.training.effects import Algorithm
-from traffic.training.real import Flight, RealTraining
+from traffic.training.membership import newest
+from traffic.training.real import Flight, NotFiniteError, RealTraining, Sampler
 from traffic.training.rule import Rule
 from traffic.training.share import Total
 from traffic.transport.tolerance import Tolerance
@@ -37,6 +41,13 @@ def together(runs: list[RealTraining], phases: float) -> None:
     with ThreadPoolExecutor(len(runs)) as pool:
         for future in [pool.submit(run.run, phases) for run in runs]:
             future.result(timeout=100)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
 
 
 def trainings(algorithm: Algorithm, reducers: list[Any], **more: Any) -> list[RealTraining]:
@@ -91,19 +102,24 @@ def test_a_stalled_worker_joins_sums_with_nothing_and_holds_nobody_up() -> None:
     np.testing.assert_array_equal(runs[0].worker.state.weights, runs[2].worker.state.weights)
 
 
-@pytest.mark.parametrize("algorithm", [SynchronousSGD(8), AbsSGD(micro=8, fitted=True)], ids=lambda a: a.name)
-def test_a_training_goes_on_from_files_with_its_pending_gradients(algorithm: Algorithm, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("algorithm", "lost"),
+    [(SynchronousSGD(8), 0.0), (AbsSGD(micro=8, fitted=True), 0.0), (AbsSGD(micro=8, fitted=True), 0.4)],
+)
+def test_a_training_goes_on_from_files_with_its_pending_gradients(
+    algorithm: Algorithm, lost: float, tmp_path: Path
+) -> None:
     def keep(run: RealTraining, total: Total) -> None:
         if run.worker.state.updates == 9:
-            checkpoint.save(run.checkpoint(), tmp_path / f"{run.worker.rank}.npz")
+            checkpoint.save(run.checkpoint(), tmp_path / f"{run.worker.rank}")
 
     def group(**more: Any) -> list[RealTraining]:
         table = Table(WORKERS, 0.002)
-        return trainings(algorithm, [table] * WORKERS, **more)
+        return trainings(algorithm, [Lossy(table, lost, seed) for seed in range(WORKERS)], **more)
 
     first, second = group(on_update=keep), group()
     together(first, 20)
-    kept = [checkpoint.load(tmp_path / f"{rank}.npz") for rank in range(WORKERS)]
+    kept = [checkpoint.load(tmp_path / f"{rank}") for rank in range(WORKERS)]
     for run, found in zip(second, kept, strict=True):
         run.resume(found)
     together(second, 20 - 9)
@@ -114,8 +130,103 @@ def test_a_training_goes_on_from_files_with_its_pending_gradients(algorithm: Alg
     else:
         assert all(found.carried.samples for found in kept)
     pending = sum(found.carried.samples for found in kept)
+    owed = sum(found.owed.samples for found in kept if found.owed is not None)
+    assert bool(owed) == bool(lost)
     computed = sum(run.progress.samples for run in second)
-    assert second[0].worker.state.samples == kept[0].state.samples + pending + computed
+    assert second[0].worker.state.samples == pytest.approx(kept[0].state.samples + pending + owed + computed, rel=1e-6)
+
+
+def test_the_last_sum_also_brings_what_was_lost_before_and_loses_nothing() -> None:
+    table = Table(WORKERS, 0.002)
+    runs = trainings(AbsSGD(micro=4), [Lossy(table, 0.4, seed) for seed in range(WORKERS)])
+    together(runs, 12)
+    for run in runs:
+        run.__exit__(None, None, None)
+    computed = sum(run.progress.samples for run in runs)
+    assert runs[0].worker.state.samples == pytest.approx(computed, rel=1e-6)
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["failed for all", "failed for one"])
+@pytest.mark.parametrize("last", [False, True], ids=["on the way", "at the end"])
+def test_what_is_owed_goes_on_into_a_new_generation_once(counted: bool, last: bool) -> None:
+    """The sum at which a generation ends may be there for the others: then what it brought is not brought again."""
+    phases = 8
+    table = Table(WORKERS, 0.002)
+    lossy = [Lossy(table, 0.4, seed) for seed in range(WORKERS)]
+
+    def fail(run: RealTraining, total: Total) -> None:
+        if run.progress.phases == (phases if last else phases - 3) and (run.worker.rank == 1 or not counted):
+            lossy[run.worker.rank].fails = True
+
+    runs = trainings(AbsSGD(micro=4), lossy, on_update=fail)
+
+    def train(rank: int) -> None:
+        with suppress(FailureError):
+            if counted and rank == 1:  # its future fails, and its values have arrived all the same
+                given = lossy[1].all_reduce
+
+                def told(values: Any, **more: Any) -> Any:
+                    fails, lossy[1].fails = lossy[1].fails, False
+                    future = given(values, **more)
+                    lossy[1].fails = fails
+                    if not fails:
+                        return future
+                    failed: Future[Any] = Future()
+                    failed.set_exception(FailureError("nobody answers"))
+                    return failed
+
+                runs[1].reducer = SimpleNamespace(all_reduce=told, owed=lossy[1].owed)
+            runs[rank].run(phases)
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        ends = [pool.submit(train, rank) for rank in range(WORKERS)]
+        if not last and counted:  # the others have that sum, and wait in vain for the next
+            ends[1].result(100)
+            for worker in (0, 2):
+                until(lambda worker=worker: runs[worker].worker.state.updates == phases - 2)
+            table.fail()
+        for end in ends:
+            end.result(100)
+    again = Table(WORKERS)
+    anew = [Lossy(again, 0.4, 10 + seed) for seed in range(WORKERS)]
+
+    def meet(rank: int) -> None:
+        worker = runs[rank].worker
+        state, worker.ending = newest(again, rank, WORKERS, worker.state, worker.rule, worker.ending)
+        runs[rank].regroup(anew[rank], rank, WORKERS, state)
+        runs[rank].run(phases + 4)
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for end in [pool.submit(meet, rank) for rank in range(WORKERS)]:
+            end.result(100)
+    for run in runs:
+        run.__exit__(None, None, None)
+        np.testing.assert_array_equal(run.worker.state.weights, runs[0].worker.state.weights)
+    computed = sum(run.progress.samples for run in runs)
+    assert runs[0].worker.state.samples == pytest.approx(computed, rel=1e-6)
+
+
+def test_gradients_that_are_no_numbers_never_come_to_a_sum() -> None:
+    broken = replace(quadratic(), samples=np.full((256, 800), np.nan, np.float32))
+    table = Table(1)
+    with RealTraining(broken, AbsSGD(micro=4), Rule(0.1), 0, 1, table) as run:
+        with pytest.raises(NotFiniteError, match="gradients are no longer finite after update 0: the step size"):
+            run.run(4)
+        assert np.isfinite(run.worker.state.weights).all()
+
+
+def test_a_source_that_fails_while_it_is_not_waited_for_is_heard_of_later() -> None:
+    class Failing(Sampler):
+        def share(self, weights: Any, samples: int) -> Any:
+            if self.taken >= 40:
+                time.sleep(0.2)  # longer than the grace
+                raise UsageError("the disk is gone")
+            return super().share(weights, samples)
+
+    table = Table(1, 0.01)
+    training = RealTraining(Failing(quadratic(), 0), AbsSGD(micro=4, grace=0.5), Rule(0.1), 0, 1, table)
+    with training as run, pytest.raises(UsageError, match="the disk is gone"):
+        run.run(500)
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:

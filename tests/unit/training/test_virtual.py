@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Algorithms under the virtual clock: their update rules, their times, and that no gradient is lost."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.unit.training.problems import ALGORITHMS, quadratic
+from topologies.errors import UsageError
 from traffic.training.algorithms import (
     AbsSGD,
     BalancedSGD,
@@ -160,10 +164,25 @@ def test_training_converges_and_its_end_loses_no_gradient(algorithm: Algorithm, 
     assert not run.advance()
 
 
+def test_with_error_feedback_the_end_also_sends_what_was_lost() -> None:
+    for algorithm in (DelayedSGD(8), AbsSGD(micro=4), AbsSGD(micro=2, local=True, compensation=1.0)):
+        run = training(algorithm, loss=Loss(0.4), feedback=True)
+        for _ in range(20):
+            run.advance()
+        assert run.owed is not None
+        assert all(share.sums.any() for share in run.owed)
+        run.end()
+        assert run.state.samples == pytest.approx(run.stream.taken, rel=1e-6)
+        assert not any(share.sums.any() for share in run.owed)
+
+
+@pytest.mark.parametrize("loss", [0.2, 0.9])
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: f"{algorithm.name}")
-def test_replicas_stay_identical_under_loss(algorithm: Algorithm) -> None:
-    run = training(algorithm, loss=Loss(0.2))
-    for _ in range(20):
+def test_replicas_stay_identical_under_loss(algorithm: Algorithm, loss: float) -> None:
+    run = training(algorithm, loss=Loss(loss))
+    for step in range(20):
+        if step == 19:
+            run.end()
         run.advance()
         first = run.runners[0].worker.state
         for runner in run.runners[1:]:
@@ -213,6 +232,27 @@ def test_a_late_worker_joins_with_the_replica_of_the_others() -> None:
     assert run.runners[1].computed > 4
 
 
+def test_training_begins_with_the_first_worker() -> None:
+    machines = (Machine(Speed.constant(8.0), joins=3.0), Machine(Speed.constant(8.0), joins=1.5))
+    run = training(AbsSGD(micro=4), Cluster("late", machines))
+    assert run.advance()
+    assert 1.5 < run.time < 3
+    while run.time < 8:
+        assert run.advance()
+    assert len(run.active) == 2
+
+
+def test_a_worker_that_dies_in_a_long_micro_batch_takes_no_time_along() -> None:
+    machines = (Machine(Speed.constant(8.0)), Machine(Speed.constant(0.1), dies=5.0))
+    run = training(AbsSGD(micro=4), Cluster("dying", machines), patience=0.5)
+    times = []
+    for _ in range(12):
+        run.advance()
+        times.append(run.time)
+    assert (np.diff(times) > 0).all()
+    assert times[-1] < 20  # the micro-batch would have taken 40 s
+
+
 def test_a_worker_that_stalls_holds_nobody_up() -> None:
     stalling = Speed(np.array([5.0, 20.0, 1000.0]), np.array([8.0, 0.08, 8.0]))
     machines = (Machine(Speed.constant(8.0)), Machine(stalling))
@@ -229,6 +269,25 @@ def test_a_worker_that_stalls_holds_nobody_up() -> None:
     assert lengths[float("inf")] > 15
 
 
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: AbsSGD(micro=0), "micro is at least 1, not 0"),
+        (lambda: AbsSGD(batch=-1), "batch is at least 0, not -1"),
+        (lambda: AbsSGD(grace=float("nan")), "grace is at least 0, not nan"),
+        (lambda: AbsSGD(compensation=1.5), "compensation is at most 1, all of the way, not 1.5"),
+        (lambda: SynchronousSGD(0), "batch is at least 1, not 0"),
+        (lambda: DelayedBalanced(-8), "batch is at least 1, not -8"),
+        (lambda: DelayedAveraging(8, 0), "steps is at least 1, not 0"),
+        (lambda: Rule(float("nan")), "a rule has a rate and a decay from 0"),
+        (lambda: Rule(0.1, momentum=1.0), "not 0.1, 0.0, 1.0 and 1.0"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_one_clear_line(make: Callable[[], object], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        make()
+
+
 def test_batches_are_balanced_to_the_sample() -> None:
     assert balance(10, (4.0, 2.0, 0.0, 1.0), 4) == [6, 3, 0, 1]
     assert sum(balance(101, (1.0, 1.0, 1.0), 3)) == 101
@@ -242,3 +301,58 @@ def test_speeds_and_their_inverse_agree_across_segments_and_periods() -> None:
     for start in (0.0, 0.9, 2.5, 7.1):
         for samples in (0.5, 3.0, 20.0):
             assert speed.done(speed.finish(start, samples)) - speed.done(start) == pytest.approx(samples)
+
+
+RATES = (0.5, 2.0, 8.0, 100.0)
+"""Samples per second: a micro-batch may take 160 times as long as a sum."""
+times = st.one_of(st.just(0.0), st.floats(0, 8))
+machines = st.builds(
+    Machine,
+    st.one_of(
+        st.sampled_from(RATES).map(Speed.constant),
+        st.sampled_from(RATES).map(lambda rate: Speed(np.array([2.0, 3.0, 99.0]), np.array([rate, rate / 50, rate]))),
+    ),
+    joins=times,
+    dies=st.one_of(st.just(float("inf")), times),
+)
+GRACEFUL = (
+    AbsSGD(micro=4, grace=0.0),
+    AbsSGD(micro=4, batch=30, grace=1.0),
+    AbsSGD(micro=16, fitted=True, grace=1.0, compensation=0.75),
+    AbsSGD(micro=8, local=True, fitted=True, compensation=1.0, grace=2.0),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(machines, min_size=1, max_size=5),
+    st.sampled_from((*ALGORITHMS, *GRACEFUL)),
+    st.sampled_from((0.0, 0.02, 1.0)),
+    st.sampled_from((None, Loss(0.2), Loss(0.9))),
+    st.booleans(),
+    st.sampled_from((0.0, 0.5, 5.0)),
+)
+def test_whatever_becomes_of_workers_those_that_are_left_train_on_as_one(
+    workers: list[Machine], algorithm: Algorithm, sync: float, loss: Loss | None, feedback: bool, patience: float
+) -> None:
+    cluster = Cluster("eventful", tuple(workers))
+    run = training(algorithm, cluster, sync, loss=loss, feedback=feedback, patience=patience)
+    time = 0.0
+    try:
+        for _ in range(15):
+            assert run.advance()
+            assert time <= run.time < float("inf")
+            time = run.time
+            first, *others = [runner.worker.state for runner in run.active]
+            for other in others:
+                np.testing.assert_array_equal(first.weights, other.weights)
+                assert (first.updates, first.samples) == (other.updates, other.samples)
+        run.end()
+        assert not run.advance()
+    except WorkerLostError as error:
+        assert str(error) == "every worker has died"
+        assert all(worker.dies < float("inf") or worker.joins > time for worker in workers)
+    else:
+        assert np.isfinite(run.state.weights).all()
+        if loss is None and not isinstance(algorithm, DelayedAveraging) and all(w.dies > 1e9 for w in workers):
+            assert run.state.samples == run.stream.taken

@@ -123,3 +123,16 @@ def test_a_budget_is_strict_while_gradients_change_fast_and_spent_when_they_do_n
     for _ in range(55):
         control.observe(1.0, control.tolerance)
     assert control.spent == pytest.approx(10)
+
+
+def test_what_a_failed_message_took_along_is_owed_as_before() -> None:
+    feedback, first = ErrorFeedback(), np.array([[0, 4]])
+    feedback.settle("tensor", feedback.add("tensor", np.ones(8, np.float32), 1), first, 1)
+    assert feedback.debts()["tensor"].tolist() == [1] * 4 + [0] * 4
+    sent = feedback.add("tensor", np.full(8, 10, np.float32), 2)
+    assert sent.tolist() == [11] * 4 + [10] * 4
+    assert feedback.debts() == {}
+    feedback.settle("tensor", sent, np.array([[2, 6]]), 2)
+    assert feedback.debts()["tensor"].tolist() == [0, 0, 11, 11, 10, 10, 0, 0]
+    assert feedback.debts(failed=2)["tensor"].tolist() == [1] * 4 + [0] * 4
+    assert feedback.debts(failed=1)["tensor"].tolist() == [0, 0, 11, 11, 10, 10, 0, 0]

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from topologies.errors import UsageError
 from traffic.training.algorithms.delayed import DelayedSGD
-from traffic.training.algorithms.synchronous import balance
+from traffic.training.algorithms.synchronous import at_least, balance
 from traffic.training.effects import Accumulate, Effect, Flight, Worker
 
 
@@ -50,6 +51,12 @@ class AbsSGD(DelayedSGD):
     local: bool = False
     grace: float = float("inf")
     name: str = "abs_sgd"
+
+    def __post_init__(self) -> None:
+        at_least(1, micro=self.micro)
+        at_least(0, batch=self.batch, compensation=self.compensation, grace=self.grace)
+        if self.compensation > 1:
+            raise UsageError(f"compensation is at most 1, all of the way, not {self.compensation}")
 
     def gather(self, worker: Worker, flight: Flight) -> Effect:
         """Return what to compute while a sum is under way."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from traffic.training.algorithms.synchronous import balance
+from traffic.training.algorithms.synchronous import at_least, balance
 from traffic.training.effects import Compute, Effect, Flight, Start, Wait, Work, Worker
 
 
@@ -22,6 +22,9 @@ class DelayedSGD:
 
     batch: int
     name: str = "delayed"
+
+    def __post_init__(self) -> None:
+        at_least(1, batch=self.batch)
 
     def gather(self, worker: Worker, flight: Flight) -> Effect:
         """Return what to compute while a sum is under way."""

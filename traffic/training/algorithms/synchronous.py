@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from topologies.errors import UsageError
 from traffic.training.effects import Compute, Start, Wait, Work, Worker
 
 
@@ -21,6 +22,9 @@ class SynchronousSGD:
 
     batch: int
     name: str = "synchronous"
+
+    def __post_init__(self) -> None:
+        at_least(1, batch=self.batch)
 
     def samples(self, worker: Worker) -> int:
         """Return the samples of this worker's next batch."""
@@ -45,6 +49,13 @@ class BalancedSGD(SynchronousSGD):
     def samples(self, worker: Worker) -> int:
         """Return the samples of this worker's next batch."""
         return balance(self.batch * worker.size, worker.speeds, worker.size)[worker.rank]
+
+
+def at_least(least: float, **given: float) -> None:
+    """Raise UsageError for a number that is smaller, or none."""
+    for name, number in given.items():
+        if not number >= least:
+            raise UsageError(f"{name} is at least {least:g}, not {number}")
 
 
 def balance(samples: int, speeds: Sequence[float], size: int) -> list[int]:
