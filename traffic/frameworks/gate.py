@@ -77,6 +77,8 @@ class Gate:
         `weight` is the number of samples behind it. Raises what made an earlier tensor fail, and ValueError if the
         tensor's last update is still to come: the gradient would be of values that are about to change.
         """
+        if not gradient.size:  # nothing to sum, nothing to update
+            return
         with self._changed:
             self._raise()
             if tensor in self._sent:

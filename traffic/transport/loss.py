@@ -66,7 +66,8 @@ class ErrorFeedback:
     """Adds to a gradient what earlier rounds lost of it (EF-SGD, arXiv 1901.09847).
 
     The sender learns from the receiver's report which values never arrived; they are owed, and go out with the next
-    round's. So nothing is lost for good, only late.
+    round's. So nothing is lost for good, only late; but for what is not finite, which would spoil every round to come,
+    and what is owed to a tensor that comes back in another size.
     """
 
     def __init__(self) -> None:
@@ -81,15 +82,20 @@ class ErrorFeedback:
         """Return what to send: the gradient, flat, with what is owed; that counts as paid until `settle` says else."""
         flat = gradient.reshape(-1)
         owed = self._owed.pop(tensor, None)
-        return flat if owed is None else flat + owed
+        return flat if owed is None or owed.size != flat.size else flat + owed
 
     def settle(self, tensor: Hashable, sent: NDArray[np.float32], missing: NDArray[np.int64]) -> None:
         """Take the report on what was sent: the missing ranges are owed from now on, beside what is owed already."""
         if not len(missing):
             return
-        owed = self._owed.setdefault(tensor, np.zeros(sent.size, np.float32))
+        owed = self._owed.get(tensor)
+        if owed is None or owed.size != sent.size:
+            owed = self._owed[tensor] = np.zeros(sent.size, np.float32)
         for first, end in missing:
             owed[first:end] += sent[first:end]
+        finite = np.isfinite(owed)
+        if not finite.all():
+            owed[~finite] = 0
 
     def fail(self, tensor: Hashable, sent: NDArray[np.float32]) -> None:
         """Owe a whole message: it did not get through."""

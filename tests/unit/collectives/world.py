@@ -14,6 +14,7 @@ from traffic.collectives.channel import EndpointChannel
 from traffic.collectives.job import Job, Op
 from traffic.collectives.member import Member, Reduced
 from traffic.collectives.names import Name
+from traffic.transport.endpoint import Endpoint
 from traffic.transport.timing import SECOND
 from traffic.transport.virtual import Node, Port, Trouble, VirtualNetwork
 
@@ -116,3 +117,15 @@ class World:
             self.network.wake(self.nodes[rank])
             futures.append(future)
         return futures
+
+    def restart(self, number: int) -> Member:
+        """Give a node's address to a new process of the same job, which says hello; the old one is gone."""
+        node = self.nodes[number]
+        node.endpoint = Endpoint(self.job.meeting(number), seed=1000 + number)
+        node.alive = True
+        peers = {at: self.network.peer(node, other) for at, other in enumerate(self.nodes) if at != number}
+        channel = EndpointChannel(self.job, number, node.endpoint, peers, lambda: self.network.now)
+        self.members[number] = Member(self.job, number, channel)
+        channel.attach(self.members[number])
+        self.members[number].meet()
+        return self.members[number]
