@@ -40,6 +40,8 @@ SAID = 256
 """Control messages whose time of sending is remembered, to measure the round trip."""
 WAITING = 1024
 """Openings that are remembered while there is no room for their messages."""
+RECORD_BYTES = 4096
+"""What a message takes beside its values: else a flood of small ones would fill the memory."""
 FORMER = 16
 """Earlier lives of a peer of which late packets are known."""
 NO_KEY = bytes(12)
@@ -341,7 +343,7 @@ class Peer:
     def _take_opening(self, control: Control, opening: Opening, now: int) -> None:
         message = self.receiving.get(control.key) or self.complete.get(control.key)
         if message is None:
-            size = opening.values * VALUE_BYTES[value_type(control.data_type)]
+            size = footprint(opening, value_type(control.data_type))
             if self.charged + size > self.settings.memory_per_peer:
                 self._waiting[control.key] = control, opening
                 if len(self._waiting) > WAITING:
@@ -559,6 +561,12 @@ class Endpoint:
 
 
 _precedence = attrgetter("precedence")
+
+
+def footprint(opening: Opening, data_type: DataType) -> int:
+    """Return the bytes that a message takes here: its values, two bits for each packet, and what is known of it."""
+    packets = -(-opening.values // opening.per_packet)
+    return opening.values * VALUE_BYTES[data_type] + packets // 4 + RECORD_BYTES
 
 
 def priority_of(layer: int) -> int:

@@ -177,6 +177,15 @@ def test_messages_that_nobody_asked_for_wait_for_room_and_arrive_once_there_is()
     assert world.to_sender.charged == 0
 
 
+def test_a_flood_of_small_messages_finds_no_more_room_than_large_ones() -> None:
+    world = pair(receiver_settings=Settings(memory_per_peer=100_000))
+    for number in range(2000):
+        give(world, world.receiver, opening(world, TensorId(tensor=number), counter=1 + number), world.sender.number)
+    assert len(world.to_sender.receiving) == 100_000 // (4096 + 40)
+    assert len(world.to_sender._waiting) == 1024
+    assert world.to_sender.charged <= 100_000
+
+
 def test_early_data_is_kept_up_to_a_bound() -> None:
     world = pair(receiver_settings=Settings(early_packets=10))
     frame = bytes([version_type(GradientType.DATA)]) + bytes(31)
