@@ -19,8 +19,8 @@ Values = NDArray[np.float32]
 def choose(values: Values, share: float) -> NDArray[np.bool_]:
     """Return which blocks are the `share` of largest mean |g|, shape (blocks,); of at most 8 all.
 
-    A rank among so few says nothing, and a last layer is small and cannot be done without: an eighth of it that travels
-    where all of it would cost little takes a training to 82 % that else goes to 90.
+    A rank among so few says nothing, and a last layer is small and cannot be done without: where an eighth of it
+    travels, a training comes to 79 % that comes to 88 with all of it (docs/demo.md).
     """
     magnitudes = mean_magnitudes(values, IPV4_VALUES)
     kept = round(share * len(magnitudes)) if len(magnitudes) > PROTECTED_BELOW else len(magnitudes)
