@@ -290,8 +290,9 @@ class Pipeline:
 
 @dataclass
 class Program:
-    """Everything in the file."""
+    """Everything in the file, which is `document`."""
 
+    document: dict[str, Json] = field(default_factory=dict)
     header_types: dict[str, HeaderType] = field(default_factory=dict)
     headers: dict[str, Header] = field(default_factory=dict)
     stacks: dict[str, Stack] = field(default_factory=dict)
@@ -346,7 +347,7 @@ def read_program(document: dict[str, Json]) -> Program:
         refuse(f"unknown section '{unknown[0]}'")
     for needed in ("header_types", "headers", "parsers", "deparsers", "pipelines"):
         member(document, needed, "")
-    program = Program()
+    program = Program(document)
     _read_headers(program, document)
     _read_stateful(program, document)
     _read_actions(program, document)
