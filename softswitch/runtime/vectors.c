@@ -153,16 +153,17 @@ void ss_vectors_build(const struct ss_table *table, struct ss_vectors *vectors)
     }
 }
 
-/* A long range's vectors by the value's upper byte. Bounds tell where vectors change. */
+/* A long range's vectors by the value's upper byte: all that a bound stands in, one of the others. */
 static void fill_pages(const struct ss_vector_range *range, struct ss_vector_pages *pages)
 {
     uint32_t size = 2 * range->steps, at = 0, used = 0;      /* without bounds there is one vector, at 0 */
-    pages->accepts = ss_grow(pages->accepts, 256 * (size < 256 ? size + 1 : 257), sizeof *pages->accepts);
+    uint32_t most = size < 256 ? size + 2 : 257;             /* a page a bound, the others' vectors, one being filled */
+    pages->accepts = ss_grow(pages->accepts, 256 * most, sizeof *pages->accepts);
     for (uint32_t upper = 0; upper < 256; upper++) {
-        uint32_t low = upper << 8, first = used;
+        uint32_t first = used;
         bool alike = true;
-        for (uint32_t v = low; v < low + 256; v++) {
-            while (at + 1 < size && range->bounds[at + 1] <= v)
+        for (uint32_t value = upper << 8; value >> 8 == upper; value++) {
+            while (at + 1 < size && range->bounds[at + 1] <= value)
                 at++;
             pages->accepts[used++] = range->accepts[at];
             alike &= range->accepts[at] == pages->accepts[first];
@@ -182,11 +183,13 @@ void ss_vectors_page(const struct ss_table *table, struct ss_vectors *vectors)
         vectors->pages = ss_zeroed(layout->range_count, sizeof *vectors->pages);
     for (uint32_t r = 0; r < layout->range_count; r++) {
         const struct ss_field_info *field = &layout->info.fields[layout->ranges[r]];
-        if (!long_range(field) || field->bits > 16)
+        if (!long_range(field))
             continue;
-        struct ss_vector_range range;
-        fill_range(table, vectors, layout->ranges[r], &range, bounds, bounds + BOUNDS);
-        fill_pages(&range, &vectors->pages[r]);
+        if (field->bits <= 16) {
+            struct ss_vector_range range;
+            fill_range(table, vectors, layout->ranges[r], &range, bounds, bounds + BOUNDS);
+            fill_pages(&range, &vectors->pages[r]);
+        }
         bounds += 2 * BOUNDS;
     }
 }
