@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from p4src.assembly import AssemblyError, check_assembly, read_selects
+from p4src.assembly import AssemblyError, check_assembly, check_stages, read_selects
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -185,6 +185,14 @@ def test_the_programs_own_parsers_can_be_read() -> None:
     assert ("egress", "bridge") not in selects
     with pytest.raises(AssemblyError, match="no states in the ingress parser"):
         check_assembly(ROOT, "")
+
+
+def test_more_stages_than_the_chip_has_are_refused() -> None:
+    twelve = "".join(f"stage {stage} ingress:\n  dependency: match\n" for stage in range(12)) + "stage 3 egress:\n"
+    assert check_stages(twelve) == 12
+    assert check_stages("parser ingress:\n") == 0
+    with pytest.raises(AssemblyError, match="^needs 13 stages; Tofino 1 has 12$"):
+        check_stages(f"{twelve}stage 12 ingress:\n")
 
 
 EGRESS_INTRINSIC_BYTES = 27
