@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Gradlane developers
 # SPDX-License-Identifier: Apache-2.0
-"""Hold the assembly that p4c writes for Tofino to the parsers of the P4 source.
+"""Hold the assembly that p4c writes for Tofino to the parsers of the P4 source, and to the chip's stages.
 
 Some releases of p4c (those between its pull requests 5063 and 5753) reduce every `select` to its first branch in
-silence. So every value of every select in p4src/tna/parser.p4 must be found again in the assembly's parser states.
+silence. So every value of every select in p4src/tna/parser.p4 must be found again in the assembly's parser states. And
+p4c (1.2.5.16) writes down more stages than Tofino 1 has without a word: the assembler alone would refuse them.
 """
 
 from __future__ import annotations
@@ -15,11 +16,20 @@ from pathlib import Path
 
 PARSER = Path("p4src/tna/parser.p4")
 SLICE = r"\[(\d+):(\d+)\]"
+STAGES = 12  # of Tofino 1, for ingress and egress together
 THREADS = {"GradlaneIngressParser": "ingress", "GradlaneEgressParser": "egress"}
 
 
 class AssemblyError(Exception):
     """The assembly's parsers are not those of the source: one line says where."""
+
+
+def check_stages(assembly: str) -> int:
+    """Return how many stages an assembly's tables need; raise AssemblyError for more than the chip has."""
+    needed = 1 + max((int(stage) for stage in re.findall(r"^stage (\d+) \w+:", assembly, re.MULTILINE)), default=-1)
+    if needed > STAGES:
+        raise AssemblyError(f"needs {needed} stages; Tofino 1 has {STAGES}")
+    return needed
 
 
 @dataclass(frozen=True)

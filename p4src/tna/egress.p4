@@ -141,6 +141,7 @@ control GradlaneEgressDeparser(packet_out packet, inout headers_t hdr, in egress
         packet.emit(hdr.ipv6);
         packet.emit(hdr.udp);
         packet.emit(hdr.gradient);
+        packet.emit(hdr.rest);
     }
 }
 

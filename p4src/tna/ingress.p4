@@ -80,7 +80,6 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
         drop_reason_t malformed = drop_reason_t.NONE;
         drop_reason_t policy = drop_reason_t.NONE;
         drop_reason_t routing = drop_reason_t.NONE;
-        drop_reason_t expired = drop_reason_t.NONE;
         drop_reason_t reason = drop_reason_t.NONE;
         next_hop_t next_hop = 0;
         group_t group = 0;
@@ -147,9 +146,14 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
 
         if (settled) {
             hdr.bridge.judged = 0;
-        } else if (malformed == drop_reason_t.NONE && policy == drop_reason_t.NONE) {
+        }
+        if (malformed != drop_reason_t.NONE) {
+            reason = malformed;
+        } else if (policy != drop_reason_t.NONE) {
+            reason = policy;
+        } else if (!settled) {
             if (hdr.ipv4.isValid()) {
-                count_down_ttl.apply(hdr.ipv4.ttl, expired);
+                count_down_ttl.apply(hdr.ipv4.ttl, reason);
                 if (hdr.ipv4.ihl != IHL_WITHOUT_OPTIONS) {
                     if (hdr.ipv4.checksum[15:8] == 0xff) {
                         add_to_checksum(0x0101);
@@ -158,22 +162,13 @@ control GradlaneIngress(inout headers_t hdr, inout ingress_metadata_t meta,
                     }
                 }
             } else if (hdr.ipv6.isValid()) {
-                count_down_hop_limit.apply(hdr.ipv6.hop_limit, expired);
+                count_down_hop_limit.apply(hdr.ipv6.hop_limit, reason);
             }
-            if (routing == drop_reason_t.NONE) {
-                next_hop_of.apply(next_hop, hdr.ethernet, ig_tm_md.ucast_egress_port, hdr.bridge.port_index, routing);
-            }
-        }
-
-        if (malformed != drop_reason_t.NONE) {
-            reason = malformed;
-        } else if (policy != drop_reason_t.NONE) {
-            reason = policy;
-        } else if (!settled) {
+            // The last step writes the reason itself: to choose among two would take a thirteenth stage.
             if (routing != drop_reason_t.NONE) {
                 reason = routing;
             } else {
-                reason = expired;
+                next_hop_of.apply(next_hop, hdr.ethernet, ig_tm_md.ucast_egress_port, hdr.bridge.port_index, reason);
             }
         }
         if (reason != drop_reason_t.NONE) {

@@ -37,6 +37,12 @@ header trimmed_copy_t {
     carried_t carried;
 }
 
+// Egress has to read at least 65 bytes, the intrinsic metadata's 27 among them: this is what a path reads that ends
+// before. The shortest is that of a trimmed copy, 28 bytes and Ethernet; every frame has as many.
+header rest_t {
+    bit<184> bytes;
+}
+
 struct headers_t {
     bridge_t bridge;
     packet_in_t packet_in;
@@ -49,6 +55,7 @@ struct headers_t {
     tcp_t tcp;
     udp_t udp;
     gradient_t gradient;
+    rest_t rest;
 }
 
 struct ingress_metadata_t {

@@ -189,11 +189,12 @@ parser GradlaneEgressParser(packet_in packet, out headers_t hdr, out egress_meta
         }
     }
 
-    // The copy is finished: its header is dropped and nothing behind it is read.
+    // The copy is finished: its header is dropped, and no more is read than has to be.
     state trimmed_copy {
         packet.advance(8);
+        packet.extract(hdr.ethernet);
         meta.trimmed_copy = true;
-        transition accept;
+        transition rest;
     }
 
     state bridge {
@@ -207,7 +208,7 @@ parser GradlaneEgressParser(packet_in packet, out headers_t hdr, out egress_meta
             ether_type_t.VLAN: vlan;
             ether_type_t.IPV4: check_ipv4;
             ether_type_t.IPV6: ipv6;
-            default: accept;
+            default: rest;
         }
     }
 
@@ -216,7 +217,7 @@ parser GradlaneEgressParser(packet_in packet, out headers_t hdr, out egress_meta
         transition select(hdr.vlan.ether_type) {
             ether_type_t.IPV4: check_ipv4;
             ether_type_t.IPV6: ipv6;
-            default: accept;
+            default: rest;
         }
     }
 
@@ -224,8 +225,13 @@ parser GradlaneEgressParser(packet_in packet, out headers_t hdr, out egress_meta
     state check_ipv4 {
         transition select(packet.lookahead<bit<8>>()) {
             0x45: ipv4;
-            default: accept;
+            default: rest;
         }
+    }
+
+    state rest {
+        packet.extract(hdr.rest);
+        transition accept;
     }
 
     state ipv4 {

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from p4src.assembly import AssemblyError, check_assembly, read_selects
+from p4src.assembly import AssemblyError, check_assembly, check_stages, read_selects
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -184,3 +185,51 @@ def test_the_programs_own_parsers_can_be_read() -> None:
     assert ("egress", "bridge") not in selects
     with pytest.raises(AssemblyError, match="no states in the ingress parser"):
         check_assembly(ROOT, "")
+
+
+def test_more_stages_than_the_chip_has_are_refused() -> None:
+    twelve = "".join(f"stage {stage} ingress:\n  dependency: match\n" for stage in range(12)) + "stage 3 egress:\n"
+    assert check_stages(twelve) == 12
+    assert check_stages("parser ingress:\n") == 0
+    with pytest.raises(AssemblyError, match="^needs 13 stages; Tofino 1 has 12$"):
+        check_stages(f"{twelve}stage 12 ingress:\n")
+
+
+EGRESS_INTRINSIC_BYTES = 27
+LEAST_EGRESS_BYTES = 65
+
+
+def bytes_of(header: str) -> int:
+    """Count a header's bytes; fields that are no bit<N> are looked up among the types."""
+    sources = [*(ROOT / "p4src/shared").glob("*.p4"), *(ROOT / "p4src/tna").glob("*.p4")]
+    text = "\n".join(file.read_text() for file in sources)
+    types = {name: int(bits) for bits, name in re.findall(r"typedef bit<(\d+)> (\w+);", text)}
+    types |= {name: int(bits) for bits, name in re.findall(r"enum bit<(\d+)> (\w+) ", text)}
+    body = re.search(rf"header {header}_t \{{(.*?)\n\}}", text, re.DOTALL)
+    assert body is not None
+    declared = re.findall(r"^ +(?:@padding )?(bit<\d+>|\w+) \w+;", body[1], re.MULTILINE)
+    bits = sum(int(kind[4:-1]) if kind.startswith("bit<") else types[kind] for kind in declared)
+    assert bits % 8 == 0
+    return bits // 8
+
+
+def test_every_way_through_the_egress_parser_reads_as_much_as_tofino_asks_for() -> None:
+    """Where one reads less, p4c adds states that read on, and warns of them."""
+    source = (ROOT / "p4src/tna/parser.p4").read_text()
+    parser = source[source.index("parser GradlaneEgressParser") :]
+    states = {
+        name: (
+            sum(map(bytes_of, re.findall(r"extract\(hdr\.(\w+)\)", body)))
+            + sum(int(bits) // 8 for bits in re.findall(r"advance\((\d+)\)", body)),
+            set(re.findall(r"(?:transition|:) (\w+);", body)),
+        )
+        for name, body in re.findall(r"state (\w+) \{(.*?)\n    \}", parser, re.DOTALL)
+    }
+
+    def least(state: str) -> int:
+        if state == "accept":
+            return 0
+        read, following = states[state]
+        return read + min(map(least, following))
+
+    assert EGRESS_INTRINSIC_BYTES + least("start") >= LEAST_EGRESS_BYTES
