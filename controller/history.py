@@ -13,8 +13,8 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,23 +58,40 @@ class History:
 
     @contextmanager
     def locked(self, wait: float = 0.0) -> Iterator[None]:
-        """Hold the fabric's lock: one process applies at a time. Raises FailureError if another does, for `wait`."""
+        """Hold the fabric's lock: one process applies at a time. Raises FailureError if another does, for `wait`.
+
+        Who waits holds the turn, so that one who comes again and again, as the rerouter where a link flaps, keeps
+        nobody out.
+        """
+        deadline = time.monotonic() + wait
+        with ExitStack() as held:
+            with ExitStack() as next_:
+                self._lock("turn", deadline, next_)
+                self._lock("lock", deadline, held)
+            yield
+
+    def _lock(self, name: str, deadline: float, held: ExitStack) -> None:
+        file = self.folder / name
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._share(self.folder)
-            lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            self._share(self.folder / "lock")
+            lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            held.callback(os.close, lock)
+            self._share(file)
         except OSError as error:
             raise FailureError(f"cannot keep the policy's history in {self.folder}: {error.strerror}") from None
-        try:
-            deadline = time.monotonic() + wait
-            while not _try_lock(lock):
-                if time.monotonic() >= deadline:
-                    raise FailureError("another process is applying a policy to this fabric; try again when it is done")
-                time.sleep(_LOCK_POLL_S)
-            yield
-        finally:
-            os.close(lock)
+        while not _try_lock(lock):
+            if time.monotonic() >= deadline:
+                raise FailureError("another process is applying a policy to this fabric; try again when it is done")
+            time.sleep(_LOCK_POLL_S)
+
+    def note_applying(self) -> None:
+        """Let `last_applied` tell another time from now on; for whoever holds the lock."""
+        os.utime(self.folder / "lock")
+
+    def last_applied(self) -> int:
+        """Return when somebody last began to apply a policy, in ns."""
+        return (self.folder / "lock").stat().st_mtime_ns
 
     def revisions(self) -> list[Revision]:
         """Return every revision of this run, oldest first."""
@@ -116,14 +133,22 @@ class History:
             former = _read(file)
             if former is not None and former.run != self.run:
                 file.unlink(missing_ok=True)
-        revision = Revision(max(numbers, default=0) + 1, policy, self.run, time.time(), note, failed)
+        return self._write(Revision(max(numbers, default=0) + 1, policy, self.run, time.time(), note, failed))
+
+    def settle(self, revision: Revision, failed: tuple[str, ...]) -> Revision:
+        """Write down which switches did not take a revision, and return it."""
+        return self._write(replace(revision, failed=failed))
+
+    def _write(self, revision: Revision) -> Revision:
         file = self.folder / f"{revision.number:04}.json"
+        draft = file.with_suffix(f".{os.getpid()}")
         try:
-            draft = file.with_suffix(f".{os.getpid()}")
             draft.write_text(json.dumps(revision.as_dict(), indent=1) + "\n", encoding="utf-8")
             draft.replace(file)
             self._share(file)
         except OSError as error:
+            with suppress(OSError):
+                draft.unlink()
             raise FailureError(f"cannot keep the policy's history in {self.folder}: {error.strerror}") from None
         return revision
 

@@ -19,6 +19,7 @@ from pydantic import (
     PrivateAttr,
     ValidationError,
     WithJsonSchema,
+    field_validator,
     model_validator,
 )
 
@@ -43,7 +44,7 @@ POLICY_FOLDER = Path(__file__).parent / "policies"
 ANY_JOB = "any"
 LAST_LAYER = 0xFFFF
 
-Class = Annotated[int, Field(ge=0, le=CLASSES - 1)]
+Class = Annotated[int, Field(ge=0, le=CLASSES - 1, strict=True)]  # or `true` would be class 1
 Action = Literal["keep", "mark", "mark_or_drop", "trim", "drop"]
 PathMode = Literal["flow_hash", "random_member", "round_robin", "shallower_of_two"]
 FaultAction = Literal["forward", "drop"]
@@ -57,7 +58,7 @@ class _Model(BaseModel):
 class FrontFirst(_Model):
     """Class by layer * k / layers: the first layers get the highest of the k data classes."""
 
-    layers: Annotated[int, Field(ge=1, le=LAST_LAYER)]
+    layers: Annotated[int, Field(ge=1, le=LAST_LAYER, strict=True)]
     classes: ClassesField | None = None
 
 
@@ -71,7 +72,7 @@ class LayerRange(_Model):
 class Job(_Model):
     """How one training job's data packets are classified: `class`, `front_first` or `ranges`, exactly one of them."""
 
-    id: Annotated[int, Field(ge=0, le=0xFFFF)] | None = None
+    id: Annotated[int, Field(ge=0, le=0xFFFF, strict=True)] | None = None
     class_: Class | None = Field(default=None, alias="class")
     front_first: FrontFirst | None = None
     ranges: tuple[LayerRange, ...] | None = None
@@ -121,6 +122,21 @@ class Classes(_Model):
     data: ClassesField = (1, 2, 3, 4, 5, 6)
     ordinary: Class = 0
     dscp: dict[Annotated[int, BeforeValidator(_dscp)], Class] = Field(default_factory=dict)
+
+    @field_validator("dscp", mode="before")
+    @classmethod
+    def _each_dscp_once(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            names: dict[int, Any] = {}
+            for name in value:
+                try:
+                    number = _dscp(name)
+                except ValueError:  # told as every key is read
+                    continue
+                if number in names:
+                    raise misplaced(f"{names[number]!r} and {name!r} are the same DSCP", name)
+                names[number] = name
+        return value
 
     @model_validator(mode="after")
     def _control_on_top(self) -> Classes:
@@ -178,7 +194,7 @@ class Queue(_Model):
     """Limits of one queue; `full` is the depth at which everything is dropped with a reason, below the limit."""
 
     bytes: DepthField | None = None
-    packets: Annotated[int, Field(ge=1, le=1 << 20)] | None = None
+    packets: Annotated[int, Field(ge=1, le=1 << 20, strict=True)] | None = None
     full: FullField = DEFAULT_FULL
 
     @model_validator(mode="after")
@@ -223,7 +239,7 @@ def _weights(value: Any) -> str | dict[str, int]:
     if not isinstance(value, dict):
         raise ValueError(f"{value!r} is neither equal, nor rate, nor a weight for each neighbour or link")
     for name, weight in value.items():
-        if not isinstance(weight, int) or not 0 <= weight <= MAX_WEIGHT:
+        if type(weight) is not int or not 0 <= weight <= MAX_WEIGHT:  # a bool is an int too
             raise ValueError(f"the weight of {name} is {weight!r}; it must be a whole number, 0-{MAX_WEIGHT}")
     return {str(name): weight for name, weight in value.items()}
 
@@ -281,8 +297,8 @@ class Faults(_Model):
 class Punt(_Model):
     """Ordinary traffic that goes to the controller (`send`), also to it (`copy`), or nowhere (`drop`)."""
 
-    ether_type: Annotated[int, Field(ge=0, le=0xFFFF)] | None = None
-    protocol: Annotated[int, Field(ge=0, le=0xFF)] | None = None
+    ether_type: Annotated[int, Field(ge=0, le=0xFFFF, strict=True)] | None = None
+    protocol: Annotated[int, Field(ge=0, le=0xFF, strict=True)] | None = None
     action: PuntAction
 
 
@@ -306,7 +322,7 @@ class Policy(_Model):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
     description: str = ""
-    packet_bytes: Annotated[int, Field(ge=64, le=9216)] = 1500
+    packet_bytes: Annotated[int, Field(ge=64, le=9216, strict=True)] = 1500
     unlimited_rate: RateField = 1_000_000_000
     classes: Classes = Classes()
     jobs: dict[Annotated[str, BeforeValidator(_job_name)], Job] = Field(default_factory=dict)

@@ -88,7 +88,7 @@ def parse_range(value: Any, top: int, what: str) -> tuple[int, int]:
         low = high = value
     elif match:
         low, high = int(match[1]), int(match[2] or match[1])
-    elif isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(end, int) for end in value):
+    elif isinstance(value, list | tuple) and len(value) == 2 and all(type(end) is int for end in value):
         low, high = value
     else:
         raise ValueError(f"{value!r} is no range of {what}; write one number or two, such as 0-{top}")

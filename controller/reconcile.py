@@ -162,14 +162,20 @@ class Controller:
         """Apply `policy` to every switch and keep it in the history, unless it is the current one already.
 
         Routes go around `failed` links (None: those that are down right now).
-        Raises UsageError for a policy that does not fit the fabric, before any switch is touched; what goes wrong on
-        a switch is in the report.
+        Raises UsageError for a policy that does not fit the fabric, and FailureError where the history cannot be kept,
+        both before any switch is touched; what goes wrong on a switch is in the report. Who interrupts it finds the
+        policy in the history, taken by nobody.
         """
-        desired = self.compile(policy, failed)
-        with self.history.locked():
+        with self.history.locked(wait=self.deadline):
+            desired = self.compile(policy, failed)
             started = time.monotonic()
             current = self.history.current()
             former = self.former()
+            if current is None or _differ(current, policy):
+                revision = self.history.add(policy, note, failed=tuple(self.running.switches))
+            else:
+                revision = current
+            self.history.note_applying()
             with ExitStack() as stack:
 
                 def work(name: str) -> Applied:
@@ -185,13 +191,14 @@ class Controller:
                 for name, result in results.items()
             }
             failed_switches = tuple(name for name, applied in switches.items() if applied.error)
-            revision = current
-            if current is None or current.failed != failed_switches or _differ(current, policy):
+            if revision is not current:
+                revision = self.history.settle(revision, failed_switches)
+            elif current.failed != failed_switches:
                 revision = self.history.add(policy, note, failed_switches)
         for name, applied in switches.items():
             _log.info("[%s] %s", name, applied.error or f"{applied.changed} changes")
         seconds = time.monotonic() - started
-        return Report(policy.name, revision.number if revision else None, switches, seconds, notices(self.running))
+        return Report(policy.name, revision.number, switches, seconds, notices(self.running))
 
     def _first_without_program(self) -> list[str]:
         """Return the first switch that lacks the program, if any does, to be served alone.

@@ -66,6 +66,7 @@ class Rerouter:
         self._given: Links = frozenset()  # the links that the routes given last go around
         self._seen: set[str] = set()
         self._doubtful: set[str] = set()  # what these hold is not known: it is read before it is changed
+        self._applied: int | None = None  # when somebody last did, as far as is known here
         self._behind = False  # not every switch holds what it should
         self._connections = {name: controller.connect(name) for name in controller.names()}
         self._thread = Thread(target=self._run, name="rerouter", daemon=True)
@@ -101,13 +102,14 @@ class Rerouter:
 
     def _news(self, seconds: float | None) -> tuple[bool, bool]:
         """Wait for an event, at most for `seconds`; return whether anything is new, and whether this is the end."""
-        before, news = (self._failed, self._dead), False
+        dead, news = self._dead, False
         try:
             event = self._events.get(timeout=seconds)
             while event is not None:
                 match event:
                     case LinksFailed(links):
                         self._failed = links
+                        news = True  # also where a link fell and rose again: who applied meanwhile went around it
                     case SwitchAnswers(name, answers=True, again=again):
                         if again or name in self._dead or name not in self._seen:
                             self._doubtful.add(name)
@@ -118,8 +120,8 @@ class Rerouter:
                         self._dead |= {name}
                 event = self._events.get_nowait()
         except queue.Empty:
-            return news or (self._failed, self._dead) != before, False
-        return news or (self._failed, self._dead) != before, True
+            return news or self._dead != dead, False
+        return news or self._dead != dead, True
 
     def _react(self) -> None:
         began = time.monotonic()
@@ -128,6 +130,10 @@ class Rerouter:
             if revision is None:
                 self._given, self._behind = self._around(self._dead), False
                 return
+            applied = self._controller.history.last_applied()
+            if applied != self._applied:  # by somebody who may have seen other links than were told here
+                self._applied = applied
+                self._doubtful |= self._seen
             results = self._bring(revision.policy)
         reaction = Rerouted(
             failed=self._failed,

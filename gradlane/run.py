@@ -278,11 +278,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--topology", default="leaf_spine", help="name of a topology, or the path of its YAML file")
     parser.add_argument("--policy", default="dlcp", help="name of a policy, or the path of its YAML file")
     parser.add_argument("--target", default="softswitch", help="what runs the switches: softswitch, bmv2")
-    parser.add_argument("--job", default="live", choices=JOBS, help="what the hosts do")
+    parser.add_argument("--job", default="live", help=f"what the hosts do: {', '.join(JOBS)}")
     options = parser.parse_args(arguments)
     _FABRIC_LOG.addFilter(_no_deaths)
-    job = JOBS[options.job]
     try:
+        if (job := JOBS.get(options.job)) is None:
+            raise UsageError(f"there is no job {options.job!r}; there are {', '.join(JOBS)}")
         job(options.topology, options.policy, options.target, Console(highlight=False), interactive=sys.stdin.isatty())
     except GradlaneError as error:
         print(f"error: {error}", file=sys.stderr)

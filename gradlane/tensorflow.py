@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradlane for TensorFlow: `distributed` makes a Keras optimiser apply what all workers' gradients come to."""
 
-from traffic.frameworks.tensorflow import Exchange, distributed
+from gradlane.extras import require
+
+require("tensorflow", "tensorflow")
+
+from traffic.frameworks.tensorflow import Exchange, distributed  # noqa: E402
 
 __all__ = ["Exchange", "distributed"]

@@ -71,13 +71,20 @@ def cache_directory() -> Path:
 
 def compiler_command() -> list[str]:
     """Return the C compiler's command ($CC, else cc, gcc or clang on PATH)."""
-    named = os.environ.get("CC")
-    candidates = [shlex.split(named)] if named else [[name] for name in COMPILERS]
-    for command in candidates:
-        if command and shutil.which(command[0]):
+    named = _words("CC")
+    for command in [named] if named else [[name] for name in COMPILERS]:
+        if shutil.which(command[0]):
             return command
-    wanted = named or ", ".join(COMPILERS)
+    wanted = " ".join(named) or ", ".join(COMPILERS)
     raise BuildError(f"no C compiler found ({wanted}): install gcc or clang, or set CC")
+
+
+def _words(variable: str) -> list[str]:
+    """Return the words of an environment variable, as a shell reads them; raises BuildError where none could."""
+    try:
+        return shlex.split(os.environ.get(variable, ""))
+    except ValueError as error:
+        raise BuildError(f"${variable}: {str(error).lower()}: {os.environ[variable]}") from None
 
 
 @lru_cache(maxsize=8)
@@ -186,6 +193,10 @@ def _compile(
             *objects, *(str(need) for need in needs), *libraries,
         ]  # fmt: skip
         _run(linking, target.name)
+        if not output.exists():
+            raise BuildError(f"{command[0]} ended well and wrote no {target.name}: it is no C compiler")
+        with output.open("rb") as built:
+            os.fsync(built.fileno())  # a name must not outlive a power cut without its content
         output.replace(target)
 
 
@@ -196,8 +207,11 @@ def _run(line: list[str], name: str) -> None:
     except OSError as error:
         raise BuildError(f"cannot run {line[0]}: {error.strerror}") from error
     if result.returncode:
-        first = next((text for text in result.stderr.splitlines() if "error" in text), result.stderr[:200])
-        raise BuildError(f"{line[0]} failed on {name}: {first.strip()}")
+        said = [text.strip() for text in result.stderr.splitlines() if text.strip()]
+        first = next(
+            (text for text in said if "error" in text), said[0] if said else f"it ended with {result.returncode}"
+        )
+        raise BuildError(f"{line[0]} failed on {name}: {first}")
 
 
 def tables_library(*, sanitize: bool = False) -> Path:
@@ -234,6 +248,6 @@ def build(json_path: str | Path, *, sanitize: bool = False) -> Path:
             f"program-{path.stem}",
             [source],
             needs=[tables_library(sanitize=sanitize)],
-            flags=shlex.split(os.environ.get("CFLAGS", "")),
+            flags=_words("CFLAGS"),
             sanitize=sanitize,
         )

@@ -13,6 +13,7 @@ from typing import Any
 from cffi import FFI
 
 from softswitch.build import RUNTIME, library, tables_library
+from softswitch.errors import BuildError
 
 HEADERS = ("program.h", "table.h", "engine.h")
 ENGINE_SOURCES = (
@@ -73,7 +74,16 @@ def ffi() -> FFI:
     return interface
 
 
+def opened(interface: FFI, library: Path) -> Any:
+    """Load a library from the cache. Raises BuildError where it is none, as after a power cut."""
+    try:
+        return interface.dlopen(str(library))
+    except OSError as error:
+        reason = str(error).partition(".  ")[0]  # cffi goes on to say where else it looked
+        raise BuildError(f"{reason}; remove it, and it is built anew") from None
+
+
 @lru_cache(maxsize=1)
 def engine() -> Any:
     """Return the functions of engine.h and, through the library, those of table.h; calls release the GIL."""
-    return ffi().dlopen(str(engine_library()))
+    return opened(ffi(), engine_library())

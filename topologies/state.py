@@ -14,6 +14,7 @@ import os
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,12 +107,14 @@ def save(state: RunningFabric, path: Path) -> None:
         "hosts": {name: {"name": name, "process": vars(host.process)} for name, host in state.hosts.items()},
         "others": [vars(process) for process in state.others],
     }
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.{os.getpid()}")
         draft.write_text(json.dumps(values) + "\n", encoding="utf-8")
         draft.replace(path)
     except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
         raise FailureError(f"cannot write the state file {path}: {error.strerror}") from None
 
 

@@ -114,17 +114,19 @@ class YamlSource:
             return
         self._noted.add(id(node))
         if isinstance(node, yaml.MappingNode):
+            first: dict[str, int] = {}
             for key, value in node.value:
                 name = _key(key)
                 inner = (*path, name)
-                if inner in self._lines:
+                line = key.start_mark.line + 1
+                if str(name) in first:  # as text, since to a reader of names a key 3 and a key "3" are one
                     raise UsageError(
-                        f"given twice, first in line {self._lines[inner]}",
+                        f"given twice, first in line {first[str(name)]}",
                         file=self.file,
-                        line=key.start_mark.line + 1,
+                        line=line,
                         field=field_name(inner),
                     )
-                self._lines[inner] = key.start_mark.line + 1
+                first[str(name)] = self._lines[inner] = line
                 self._note(value, inner)
         elif isinstance(node, yaml.SequenceNode):
             for number, value in enumerate(node.value):
@@ -196,9 +198,13 @@ def field_name(path: Sequence[str | int]) -> str:
     return text
 
 
+_INTEGERS = yaml.constructor.SafeConstructor()
+
+
 def _key(node: yaml.Node) -> str | int:
     if isinstance(node, yaml.ScalarNode):
-        return int(node.value) if node.tag == "tag:yaml.org,2002:int" and node.value.isdigit() else str(node.value)
+        is_int = node.tag == "tag:yaml.org,2002:int"  # 3, 0x3, 0b11
+        return int(_INTEGERS.construct_yaml_int(node)) if is_int else str(node.value)
     return "?"
 
 

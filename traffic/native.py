@@ -4,9 +4,11 @@
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,6 +29,7 @@ int64_t batch_send(int fd, const uint8_t *frames, uint32_t stride, const uint32_
                    struct pace *pace);
 int32_t batch_receive(int fd, uint8_t *frames, uint32_t stride, uint32_t *lengths, uint32_t count, int timeout_ms);
 """
+COMPILERS = (["cc"], ["gcc"], ["clang"])
 MAX_BURST = 16
 MAX_BATCH = 512
 
@@ -50,27 +53,56 @@ def build(*sources: Path, headers: Sequence[Path] = ()) -> Path:
     compiler fails.
     """
     sources = sources or (SOURCE,)
-    compiler = shutil.which(os.environ.get("CC", "cc"))
-    if compiler is None:
-        raise FailureError("no C compiler (cc) on PATH; on Debian or Ubuntu: apt install gcc")
+    compiler = _compiler()
     flags = (*FLAGS, *SANITIZING) if sanitized() else FLAGS
     contents = [source.read_bytes() for source in (*sources, *headers)]
-    key = hashlib.sha256(b"\0".join([*contents, compiler.encode(), *map(str.encode, flags)])).hexdigest()[:24]
+    key = hashlib.sha256(b"\0".join([*contents, *map(str.encode, [*compiler, *flags])])).hexdigest()[:24]
     library = cache_folder() / f"traffic-{key}.so"
     if library.exists():
         return library
-    library.parent.mkdir(parents=True, exist_ok=True)
     partial = library.with_name(f".{library.name}.{os.getpid()}")
     try:
-        command = [compiler, *flags, "-o", str(partial), *map(str, sources)]
+        library.parent.mkdir(parents=True, exist_ok=True)
+        command = [*compiler, *flags, "-o", str(partial), *map(str, sources)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
-            raise FailureError(f"{compiler} could not build {sources[0].name}: {first}")
+            said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+            first = next(
+                (line for line in said if "error" in line), said[0] if said else f"it ended with {done.returncode}"
+            )
+            raise FailureError(f"{compiler[0]} could not build {sources[0].name}: {first}")
+        if not partial.exists():
+            raise FailureError(f"{compiler[0]} ended well and built nothing of {sources[0].name}: it is no C compiler")
+        with partial.open("rb") as built:
+            os.fsync(built.fileno())  # a name must not outlive a power cut without its content
         partial.replace(library)
+    except OSError as error:
+        raise FailureError(f"cannot build {sources[0].name} in {library.parent}: {error.strerror}") from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
     return library
+
+
+def _compiler() -> list[str]:
+    """Return the C compiler's command: $CC, which may bring arguments, else cc, gcc or clang on PATH."""
+    try:
+        named = shlex.split(os.environ.get("CC", ""))
+    except ValueError as error:
+        raise FailureError(f"$CC: {str(error).lower()}: {os.environ['CC']}") from None
+    for name, *arguments in [named] if named else COMPILERS:
+        if found := shutil.which(name):
+            return [found, *arguments]
+    raise FailureError(f"no C compiler on PATH ({' '.join(named) or 'cc'}); on Debian or Ubuntu: apt install gcc")
+
+
+def opened(ffi: cffi.FFI, library: Path) -> Any:
+    """Load a built library. Raises FailureError where it is none, as after a power cut."""
+    try:
+        return ffi.dlopen(str(library))
+    except OSError as error:
+        reason = str(error).partition(".  ")[0]  # cffi goes on to say where else it looked
+        raise FailureError(f"{reason}; remove it, and it is built anew") from None
 
 
 @cache
@@ -78,7 +110,7 @@ def load() -> tuple[cffi.FFI, Any]:
     """Return the library, building it if need be; call it before time counts, since it takes a tenth of a second."""
     ffi = cffi.FFI()
     ffi.cdef(DECLARATIONS)
-    return ffi, ffi.dlopen(str(build()))
+    return ffi, opened(ffi, build())
 
 
 @dataclass

@@ -243,6 +243,7 @@ def _line(holds: bool, text: str) -> str:
 
 SURFACE, INK, QUIET, GRID = "#fcfcfb", "#0b0b0b", "#52514e", "#e1e0d9"
 FIRST, SECOND = "#2a78d6", "#eda100"
+SIDE_BY_SIDE = 4  # names of paths that find room beside each other
 
 
 def draw(report: RunReport, path: Path) -> None:
@@ -316,8 +317,11 @@ def _draw_paths(axes: Any, report: RunReport) -> None:
         color = (FIRST, SECOND)[number % 2]
         places = [place + offset for place in range(len(rows))]
         bars = axes.bar(places, values, width=0.38, color=color, label=mode)
-        axes.bar_label(bars, [f"{value:.0f}" for value in values], color=QUIET, padding=2)
+        if len(rows) <= 3 * SIDE_BY_SIDE:
+            axes.bar_label(bars, [f"{value:.0f}" for value in values], color=QUIET, padding=2)
     axes.set_xticks(range(len(rows)), [f"{switch} → {hop}" for switch, hop in rows])
+    if len(rows) > SIDE_BY_SIDE:
+        axes.tick_params(axis="x", labelrotation=90, labelsize=7)
     axes.set(title="Share per path, %", ylim=(0, 112))
     axes.set_yticks([0, 50, 100])
     axes.grid(axis="y", color=GRID)

@@ -11,7 +11,7 @@ from typing import Any
 from cffi import FFI
 
 from softswitch.build import RUNTIME, library, tables_library
-from softswitch.native import declarations, engine_library, sanitized
+from softswitch.native import declarations, engine_library, opened, sanitized
 from softswitch.native import ffi as engine_ffi
 
 HEADERS = ("p4runtime.h", "control.h")
@@ -53,4 +53,4 @@ def ffi() -> FFI:
 @lru_cache(maxsize=1)
 def p4runtime() -> Any:
     """Return the functions of the headers; those of engine.h and table.h are in `softswitch.native.engine`."""
-    return ffi().dlopen(str(p4runtime_library()))
+    return opened(ffi(), p4runtime_library())

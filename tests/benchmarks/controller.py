@@ -16,7 +16,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -33,6 +32,7 @@ from controller.p4rt.entities import Call, Prefix, TableEntry
 from controller.reconcile import Controller, install
 from controller.reroute import Rerouted, Rerouter
 from tests.benchmarks.bed import spread
+from topologies import processes
 from topologies.mininet_fabric import MininetFabric
 
 OUTPUT = Path("build/bench/controller.json")
@@ -73,7 +73,7 @@ print(lost[-1] - lost[0] + 1 if lost else 0, len(lost))
 @contextmanager
 def running(topology: str) -> Iterator[MininetFabric]:
     """Run a fabric of its own names, under the default policy."""
-    with tempfile.TemporaryDirectory(prefix="gradlane-bench-") as folder:
+    with processes.scratch("bench", os.environ) as folder:
         options: dict[str, Any] = {"instance": None, "state_path": Path(folder) / "fabric.json", "logs": folder}
         with MininetFabric(topologies.load(topology), "softswitch", **options) as net:
             install(net.state_path, "dlcp")

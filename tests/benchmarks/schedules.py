@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
+import os
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 import topologies
 from controller.reconcile import install
+from topologies import processes
 from topologies.mininet_fabric import MininetFabric
 from traffic.collectives.tacos.naming import from_fabric
 from traffic.collectives.tacos.running import Measured, run
@@ -69,7 +70,7 @@ RUNS = (("schedule", "dlcp"), ("ring", "dlcp"), ("ring", "ecmp_flow"))
 
 def measure(case: Case, turns: int, rounds: int) -> list[dict[str, Any]]:
     """Return what each took, all of them in every turn, so that what else the machine does meets them alike."""
-    with tempfile.TemporaryDirectory(prefix="gradlane-bench-") as folder:
+    with processes.scratch("bench", os.environ) as folder:
         file = Path(folder) / "fabric.yaml"
         file.write_text(case.topology)
         fabric = topologies.load(str(file))

@@ -20,7 +20,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -36,7 +35,7 @@ import numpy as np
 import topologies
 from controller.reconcile import install
 from tests.benchmarks.bed import ip
-from topologies import namespaces
+from topologies import namespaces, processes
 from topologies.mininet_fabric import MininetFabric
 from topologies.processes import go_first
 from traffic.hosts import site_of
@@ -72,7 +71,7 @@ Ends = tuple[Place, Place]
 @contextlib.contextmanager
 def fabric() -> Iterator[Ends]:
     """Give two hosts of a running fabric."""
-    with tempfile.TemporaryDirectory(prefix="gradlane-bench-") as folder:
+    with processes.scratch("bench", os.environ) as folder:
         path = Path(folder) / "fabric.json"
         with MininetFabric(topologies.load("leaf_spine"), instance=None, state_path=path, logs=Path(folder)) as net:
             install(path, "dlcp").check()

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -198,3 +198,82 @@ def test_the_loop_may_save_and_load_and_is_told_what_it_may_not_do() -> None:
         GatedModule(seeded(Borrowing), sgd(other), Alone())
     with pytest.raises(UsageError, match="layers= has no number for bias"):
         GatedModule(other, sgd(other), Alone(), layers={"weight": 0})
+
+
+class Odd(nn.Module):
+    """A parameter without values, one that is frozen, one that is never used, and an embedding of sparse gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(10, 4, sparse=True)
+        self.last, self.unused = nn.Linear(4, 2), nn.Linear(4, 2)
+        self.empty = nn.Parameter(torch.zeros(0))
+        self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
+
+    def forward(self, inputs: Any) -> Any:
+        rows = self.words(inputs[:, 0].abs().long())
+        return self.last(rows) * self.frozen + self.empty.sum()
+
+
+def test_parameters_that_are_empty_frozen_unused_or_sparse_train_as_without_a_gate() -> None:
+    """To rounding: what is sparse without a gate is added up in another order."""
+    for gated, plain in zip(trained(seeded(Odd), gated=True), trained(seeded(Odd), gated=False), strict=True):
+        torch.testing.assert_close(gated, plain)
+
+
+def test_gradients_of_complex_values_are_refused_in_one_line() -> None:
+    model = nn.Linear(4, 2, dtype=torch.complex64)
+    with GatedModule(model, sgd(model), Alone()), pytest.raises(UsageError, match="complex values cannot be summed"):
+        model(inputs().to(torch.complex64)).abs().sum().backward()
+
+
+@pytest.mark.parametrize("look", ["model", "part", "optimizer", "load", "load optimizer"])
+def test_whatever_saves_or_loads_waits_for_what_is_on_its_way(look: str) -> None:
+    model, rank = nn.Sequential(nn.Linear(4, 2)), Alone(hold=True)
+    optimizer = sgd(model)
+    gate = GatedModule(model, optimizer, rank)
+    was, state = {name: value.clone() for name, value in model.state_dict().items()}, optimizer.state_dict()
+    model(inputs()).square().mean().backward()
+    before = model[0].weight.detach().clone()
+    looks = {
+        "model": model.state_dict,
+        "part": model[0].state_dict,
+        "optimizer": optimizer.state_dict,
+        "load": lambda: model.load_state_dict(was),
+        "load optimizer": lambda: optimizer.load_state_dict(state),
+    }
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(looks[look])
+        with pytest.raises(TimeoutError):
+            looking.result(0.05)
+        for number in (1, 0):
+            rank.deliver(number)
+        looking.result(60)
+    assert torch.equal(model[0].weight, before) == (look == "load")
+    gate.close()
+
+
+def test_two_backward_passes_of_one_forward_are_refused_in_one_line() -> None:
+    model = nn.Linear(4, 2)
+    with GatedModule(model, sgd(model), Alone()):
+        loss = model(inputs()).square().mean()
+        loss.backward(retain_graph=True)
+        with pytest.raises(UsageError, match="weight|bias"):
+            loss.backward()
+
+
+def test_several_forward_passes_before_one_backward_are_one_round() -> None:
+    def train(gated: bool) -> Any:
+        model = seeded(lambda: nn.Linear(4, 2))
+        optimizer = sgd(model)
+        gate = GatedModule(model, optimizer, Alone()) if gated else None
+        for _ in range(3):
+            optimizer.zero_grad()
+            (model(inputs()).square().mean() + model(-inputs()).abs().mean()).backward()
+            optimizer.step()
+        if gate is not None:
+            gate.finish()
+            gate.close()
+        return model.weight.detach()
+
+    assert torch.equal(train(True), train(False))

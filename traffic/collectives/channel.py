@@ -53,6 +53,7 @@ class EndpointChannel:
         """Let a member have what nobody has asked for."""
         nodes = {id(peer): node for node, peer in self.peers.items()}
         self.endpoint.unasked = lambda peer, key, values: member.unasked(nodes[id(peer)], key, values)
+        self.endpoint.renewed = lambda peer: member.renewed(nodes[id(peer)])
 
     def send(
         self,

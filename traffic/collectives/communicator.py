@@ -104,8 +104,8 @@ class Communicator:
         if (other := self.job.plan.collective) != ALL_REDUCE:
             raise UsageError(f"the job's schedule is of {other}, not of all_reduce")
         name = self._name(tensor, layer, round)
-        if not 0 <= weight < 1 << 32:
-            raise ValueError(f"a weight is from 0 to {(1 << 32) - 1}, not {weight}")
+        if not 0 <= weight * self.size < 1 << 32:
+            raise ValueError(f"the weights of all {self.size} ranks are below 2^32 together, but one is {weight}")
         return self._begin(partial(self._member.all_reduce, name, _flat(values), weight))
 
     def all_reduce_each(

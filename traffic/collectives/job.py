@@ -16,6 +16,7 @@ from typing import Any
 
 from topologies.errors import FailureError, UsageError
 from traffic.collectives.plan import Plan, plan_of
+from traffic.transport.authentication import Seal
 from traffic.transport.loss import ErrorFeedback, Fill
 from traffic.transport.rate import RateSettings
 from traffic.transport.settings import Settings
@@ -82,7 +83,7 @@ class Job:
     fill: Fill = Fill.ZERO
     """What stands in for a lost value where it would have been added."""
     error_feedback: bool | None = None
-    """Send what was lost with the next round's; None: above 10 % of tolerance."""
+    """Send what was lost with the next round's; None: above 10 % of tolerance, where zeros stand in for it."""
     eager: bool = True
     """Take no more of a message once the tolerance is met; else what is on its way too."""
     line_rate: float = 10e9
@@ -110,12 +111,21 @@ class Job:
                 raise UsageError(f"{address!r} is no IP address") from None
         if len({ipaddress.ip_address(address).version for address in addresses}) > 1:
             raise UsageError("a job's addresses are all IPv4 or all IPv6")
-        if len(addresses) > 1 << 16 or not 0 <= self.number < 1 << 16:
+        if len(addresses) > 1 << 16 or self.number not in range(1 << 16):
             raise UsageError("a job's number and its ranks are below 65,536")
         if (self.collective == PARAMETER_SERVER) != bool(self.servers):
             raise UsageError("a job has parameter servers if, and only if, its collective is ps")
-        if min(self.patience, self.timeout, self.connect_timeout, self.line_rate) <= 0:
-            raise UsageError("times and rates of a job are above zero")
+        numbers = self.patience, self.timeout, self.connect_timeout, self.line_rate
+        if not all(0 < number < math.inf for number in numbers):
+            raise UsageError("times and rates of a job are above zero, and finite")
+        if not 0 < self.port < 1 << 16:
+            raise UsageError(f"a job's port is from 1 to 65535, not {self.port}")
+        if self.budget is not None and not (0 <= self.budget.share <= 1 and self.budget.rounds >= 1):
+            raise UsageError("a job's budget is a share from 0 to 1 of at least one round")
+        try:
+            Seal(self._key)
+        except ValueError as error:
+            raise UsageError(f"the job's key: {error}") from None
 
     # ---- members
 
@@ -148,8 +158,17 @@ class Job:
         return (IPV6_VALUES if self.ipv6 else IPV4_VALUES) * 4 // VALUE_BYTES[self.wire]
 
     @property
+    def _key(self) -> bytes | None:
+        return bytes.fromhex(self.key) if self.key is not None else None
+
+    @property
     def feeds_back(self) -> bool:
-        """Whether lost values are sent with the next round's."""
+        """Whether lost values are sent with the next round's: what something else stood in for would count twice."""
+        return self.owes_left_out if self.error_feedback is not None or self.fill is Fill.ZERO else False
+
+    @property
+    def owes_left_out(self) -> bool:
+        """Whether what was left out of a sum is added to the next round's."""
         if self.error_feedback is not None:
             return self.error_feedback
         most = self.budget.share if self.budget else max(self.tolerance.push, *self.tolerance.by_class.values(), 0.0)
@@ -173,7 +192,7 @@ class Job:
             rate=rate,
             ahead=min(len(self.workers), MAX_AHEAD),
             feedback=(often, max(often, most)),
-            key=bytes.fromhex(self.key) if self.key else None,
+            key=self._key,
             patience=round(self.patience * SECOND),
             overdue=round(self.timeout * SECOND),
             per_packet=IPV6_VALUES if self.ipv6 else IPV4_VALUES,

@@ -9,6 +9,7 @@ will never come: whoever misses a peer notices within the transport's patience, 
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ HELLO, FAILED, LEAVING = 0, 1, 2
 """Numbers of notices."""
 NOTICES = Name(NOTICE, 0, 0)
 MOST_TEXT = 1200
+REMEMBERED = 4096
 
 
 class Channel(Protocol):
@@ -114,12 +116,17 @@ class Member:
         """Called when this node has failed, or all ranks have left."""
         self.left: set[int] = set()
         self._running: dict[tuple[int, int, bool], _Running] = {}
+        self._finished: OrderedDict[tuple[int, int, bool], None] = OrderedDict()
+        """What the transport may still remember, so that a name is not given to other values."""
         self._sending = 0
         self.unreported: set[Future[SendReport]] = set()
         """Of messages that may lose values: those of which nobody has said yet what they lost."""
         self._last_words: list[Future[SendReport]] = []
         self._unmet: dict[int, int] = {}
         """Which of the two hellos, theirs and ours, are still under way."""
+        self._introduced: set[int] = set()
+        """Nodes that have heard ours."""
+        self._watched: set[int] = set()
         self._chains: dict[int, Plan] = {}
         self._sum = job.plan if job.plan.collective == ALL_REDUCE else ring(len(job.workers))
         budget = job.budget
@@ -165,12 +172,13 @@ class Member:
         if not self._unmet[node]:
             del self._unmet[node]
             self.channel.met(node)
-            if not self.worker:
+            if not self.worker and node not in self._watched:
                 self._watch(node)
         self._check_met()
 
     def _watch(self, node: int) -> None:
         """Wait for a rank to leave, so that its death is noticed also when nothing else is to come from it."""
+        self._watched.add(node)
         ids = NOTICES.ids(self.job.number, node, LEAVING, 0)
         leaving = self.receive(node, ids, NOTICES, Expectation(whenever=True))
         leaving.add_done_callback(partial(self._noticed, node, LEAVING))
@@ -196,6 +204,20 @@ class Member:
             told = {node: self._notify(node, LEAVING, b"") for node in self.others if node not in self.left}
             return [future for node, future in told.items() if node >= len(self.job.workers) and future is not None]
         return self._last_words
+
+    def renewed(self, node: int) -> None:
+        """Take note that a node has started anew: before the job has begun it is met again, later it has lost too much.
+
+        It is not told of the failure: where everybody is started again, it may be the first to wait for the others.
+        """
+        if node in self.left:
+            return
+        if self.all_met.done():
+            self.fail(f"{self.job.who(node)} has started anew in the midst of the job: start all again", culprit=node)
+        elif node in self._introduced:
+            self._introduced.discard(node)
+            self._unmet[node] = self._unmet.get(node, 0) + 1
+            self._notify(node, HELLO, self.job.fingerprint)
 
     def unasked(self, node: int, key: bytes, values: int) -> None:
         """Take note of a message that nobody here has asked for: a notice, or the first of a tensor at a server."""
@@ -295,6 +317,8 @@ class Member:
             other = before.operation.name
             detail = "twice" if other == name else f"of layer {other.layer} and of layer {name.layer}"
             self.fail(f"{self.job.who(self.node)} was given {name} {detail}")
+        if self.error is None and _place(name) in self._finished:
+            self.fail(f"{self.job.who(self.node)} was given {name} again after it was done: number rounds anew")
         if self.error is not None:
             running.failed(self.error)
             return
@@ -319,7 +343,11 @@ class Member:
 
     def finished(self, operation: Operation) -> None:
         """Take note that nothing more is to be done for a tensor."""
-        if running := self._running.pop(_place(operation.name), None):
+        place = _place(operation.name)
+        if running := self._running.pop(place, None):
+            self._finished[place] = None
+            if len(self._finished) > REMEMBERED:
+                self._finished.popitem(last=False)
             running.done(operation)
 
     def tolerance(self, name: Name) -> float:
@@ -361,6 +389,7 @@ class Member:
         if error := future.exception():
             self._missed(node, name, error)
         elif name.tensor == NOTICE:
+            self._introduced.add(node)
             self._greeted(node)
         elif name.tensor < TENSORS:
             self.statistics.add(future.result())

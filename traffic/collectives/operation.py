@@ -241,7 +241,8 @@ class Operation:
         partial = self._partial[send.chunk]
         ids = name.ids(host.job.number, host.node, send.number, partial.weight)
         tolerance = host.tolerance(name)
-        if not host.job.feeds_back or name.exact:
+        weightless = self._weighted and not partial.weight  # what is owed would be given away for nothing
+        if not host.job.feeds_back or name.exact or weightless:
             values = self._unscaled(partial)
             self.sent.append(host.send(send.destination, values, ids, name, tolerance, send.path, False))
             return
@@ -285,9 +286,9 @@ class Operation:
     def _leave_out(self, chunk: int, values: Floats, share: float) -> Floats:
         """Return a sum without its least important packets, which are owed (DoubleSqueeze, arXiv 1905.05957)."""
         host, owed = self.host, (self.host.node, self.name.tensor, chunk)
-        total = host.feedback.add(owed, values, self.name.round) if host.job.feeds_back else values
+        total = host.feedback.add(owed, values, self.name.round) if host.job.owes_left_out else values
         ranges = least_important(total, host.job.per_packet, share)
-        if host.job.feeds_back:
+        if host.job.owes_left_out:
             host.feedback.settle(owed, total, ranges, self.name.round)
         kept = total.copy()
         for first, end in ranges:

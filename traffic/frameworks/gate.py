@@ -50,7 +50,10 @@ class Gate:
             tensors[layer].add(tensor)
         self._before = {layer: frozenset(own) if gated else every for layer, own in tensors.items()}
         self._every = every
-        self._rounds = [0] * len(self._layers)
+        self._round = 0
+        self._given: set[int] = set()
+        """Tensors of this round. It ends where something is waited for after it was begun: so gradients of different
+        rounds never meet in a sum, also where a rank has none for a tensor."""
         self._sent: set[int] = set()
         """Tensors whose update is still to come."""
         self._error: BaseException | None = None
@@ -72,18 +75,22 @@ class Gate:
             self.close()
 
     def send(self, tensor: int, gradient: Floats, *, weight: int = 1) -> None:
-        """Send a gradient, which must not be written until its tensor is updated; begins the tensor's next round.
+        """Send a gradient, which must not be written until its tensor is updated.
 
         `weight` is the number of samples behind it. Raises what made an earlier tensor fail, and ValueError if the
         tensor's last update is still to come: the gradient would be of values that are about to change.
         """
+        if not gradient.size:  # nothing to sum, nothing to update
+            return
         with self._changed:
             self._raise()
             if tensor in self._sent:
                 raise ValueError(f"tensor {tensor} has another gradient before it was updated by the last")
             self._sent.add(tensor)
-        number = self._rounds[tensor]
-        self._rounds[tensor] += 1
+            if tensor in self._given:
+                self._turn()
+            self._given.add(tensor)
+            number = self._round
         layer = self._layers[tensor]
         future = self._reducer.all_reduce(gradient, tensor=tensor, layer=layer, round=number, weight=weight)
         future.add_done_callback(lambda done: self._arrived.put((tensor, done)))
@@ -105,8 +112,13 @@ class Gate:
 
     def _wait(self, tensors: frozenset[int]) -> None:
         with self._changed:
+            self._turn()
             self._changed.wait_for(lambda: self._error or self._sent.isdisjoint(tensors))
             self._raise()
+
+    def _turn(self) -> None:
+        self._round += bool(self._given)
+        self._given.clear()
 
     def _raise(self) -> None:
         if self._error is not None:

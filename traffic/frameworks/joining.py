@@ -96,11 +96,13 @@ def from_floats(values: NDArray[np.float32], like: NDArray[np.generic]) -> NDArr
 
 
 def broadcast_arrays(
-    communicator: Communicator, arrays: Sequence[NDArray[np.generic]], first: int = 0
+    communicator: Communicator, arrays: Sequence[NDArray[np.generic]], first: int = 0, round: int = 0
 ) -> list[NDArray[np.generic]]:
     """Return rank 0's arrays, of any types, on every rank; those given say what to expect.
 
-    They bear tensor numbers from `first` on, each of them once in a job's life.
+    They bear tensor numbers from `first` on, each of them once in a round.
     """
-    futures = [communicator.broadcast(as_floats(array), tensor=first + n) for n, array in enumerate(arrays)]
+    futures = [
+        communicator.broadcast(as_floats(array), tensor=first + n, round=round) for n, array in enumerate(arrays)
+    ]
     return [from_floats(future.result().values, array) for future, array in zip(futures, arrays, strict=True)]

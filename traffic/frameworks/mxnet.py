@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import atexit
+from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
+from topologies.errors import UsageError
 from traffic.frameworks.joining import JobLike, broadcast_arrays, join, layers_of
 
 
@@ -28,7 +30,9 @@ class Dist_Gradlane(mx.kvstore.KVStoreBase):  # Gluon makes a store by its class
         self.weight = 1
         """Samples behind this rank's next gradients: set it before a step where the job's mean is weighted."""
         self._numbers: dict[Any, int] = {}
-        self._rounds: dict[int, int] = {}
+        self._rounds: defaultdict[int, int] = defaultdict(int)
+        self._turns: defaultdict[int, int] = defaultdict(int)
+        """Of broadcasts, by number."""
         self._pending: dict[int, Future[Any]] = {}
         atexit.register(self.close)
 
@@ -40,12 +44,15 @@ class Dist_Gradlane(mx.kvstore.KVStoreBase):  # Gluon makes a store by its class
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """Write rank 0's value to every rank's `out`."""
         number = self._number(key)
-        (data,) = broadcast_arrays(self.communicator, [_listed(value)[0].asnumpy()], first=number)
+        turn, self._turns[number] = self._turns[number], self._turns[number] + 1
+        (data,) = broadcast_arrays(self.communicator, [_listed(value)[0].asnumpy()], first=number, round=turn)
         _write(out, data)
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Send a gradient; of several devices' the sum. Returns once it is on its way."""
         number, values = self._number(key), _listed(value)
+        if number in self._pending:
+            raise UsageError(f"key {key!r} is pushed again before it was pulled")
         total = np.sum([part.asnumpy() for part in values], axis=0)
         self._pending[number] = self.communicator.all_reduce(
             total, tensor=number, layer=max(-priority, 0), round=self._rounds[number], weight=self.weight
@@ -54,7 +61,10 @@ class Dist_Gradlane(mx.kvstore.KVStoreBase):  # Gluon makes a store by its class
 
     def pull(self, key: Any, out: Any, priority: int = 0) -> None:
         """Wait for the aggregate of what was pushed, and write it to `out`."""
-        _write(out, self._pending.pop(self._number(key)).result().values)
+        number = self._number(key)
+        if number not in self._pending:
+            raise UsageError(f"key {key!r} is pulled, but nothing was pushed")
+        _write(out, self._pending.pop(number).result().values)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """Write the aggregate of all ranks' values to `out`, or to `value`."""
@@ -82,9 +92,9 @@ class Dist_Gradlane(mx.kvstore.KVStoreBase):  # Gluon makes a store by its class
         return self.communicator.size
 
     def _number(self, key: Any) -> int:
-        number = self._numbers.setdefault(key, len(self._numbers))
-        self._rounds.setdefault(number, 0)
-        return number
+        if isinstance(key, list | tuple):
+            raise UsageError("the store takes one key at a time, not a list of them")
+        return self._numbers.setdefault(key, len(self._numbers))
 
 
 class Trainer(mx.gluon.Trainer):

@@ -57,7 +57,10 @@ class Attachment:
         """Send a bucket's gradients and return a torch future of its buffer, which then holds the aggregates."""
         gradients, buffer = bucket.gradients(), bucket.buffer()
         result = torch.futures.Future()
-        left, lock = [len(gradients)], threading.Lock()
+        given = [pair for pair in zip(bucket.parameters(), gradients, strict=True) if pair[1].numel()]
+        if not given:
+            result.set_result((buffer, None))
+        left, lock = [len(given)], threading.Lock()
 
         def arrived(gradient: Any, future: Future[Any]) -> None:
             error = future.exception()
@@ -70,7 +73,7 @@ class Attachment:
             if error is not None or left[0] == 0:
                 result.set_result((buffer, error))
 
-        for parameter, gradient in zip(bucket.parameters(), gradients, strict=True):
+        for parameter, gradient in given:
             number = self._numbers[id(parameter)]
             future = self.communicator.all_reduce(
                 values_of(gradient),
@@ -122,7 +125,14 @@ def layers_of_parameters(named: Mapping[str, Any], layers: Mapping[str, int] | N
 
 
 def values_of(gradient: Any) -> Any:
-    """Return a gradient as a float32 array: the tensor's own memory where it is of that type, and in the host's."""
+    """Return a gradient as a float32 array: the tensor's own memory where it is of that type, and in the host's.
+
+    A sparse one is filled up with zeros. Raises UsageError for complex values.
+    """
+    if gradient.is_complex():
+        raise UsageError("gradients of complex values cannot be summed: train real and imaginary parts")
+    if gradient.layout is not torch.strided:
+        gradient = gradient.to_dense()
     return gradient.detach().to("cpu", torch.float32).contiguous().numpy()
 
 

@@ -65,7 +65,8 @@ class GatedModule:
         self.gate = Gate(reducer, self._layers, self._update, gated=gated)
         self.communicator: Communicator | None = None
         """The module's own, where it joined the job itself."""
-        self._hooks = [model.register_state_dict_pre_hook(lambda *_: self.finish())]
+        self._hooks: list[Any] = []
+        self._hook_states()
         self._hook_modules()
         self._step = optimizer.step
         optimizer.step = types.MethodType(_no_step, optimizer)
@@ -85,7 +86,10 @@ class GatedModule:
             self.close()
 
     def finish(self) -> None:
-        """Return when every update has been made: before parameters are read. `state_dict` does it by itself."""
+        """Return when every update has been made: before parameters are read or written.
+
+        `state_dict` and `load_state_dict` of the model, of its modules and of the optimiser do it by themselves.
+        """
         self.gate.finish()
 
     def close(self) -> None:
@@ -99,6 +103,16 @@ class GatedModule:
             self.communicator.close()
 
     # ---- hooks
+
+    def _hook_states(self) -> None:
+        """Have whatever saves or loads wait for what is on its way."""
+
+        def finish(*_: object) -> None:
+            self.finish()
+
+        for part in (*self.model.modules(), self.optimizer):
+            self._hooks.append(part.register_state_dict_pre_hook(finish))
+            self._hooks.append(part.register_load_state_dict_pre_hook(finish))
 
     def _hook_modules(self) -> None:
         numbers = {id(parameter): number for number, parameter in enumerate(self._parameters)}

@@ -52,7 +52,7 @@ class Exchange:
         """Return the aggregates of gradients, each a tensor, or None as it was given."""
         numbers = [self._numbers[id(variable)] for variable in variables]
         dense: list[Any] = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
-        given = [place for place, gradient in enumerate(dense) if gradient is not None]
+        given = [place for place, gradient in enumerate(dense) if gradient is not None and 0 not in gradient.shape]
         for place in reversed(given):  # as back-propagation finds them; functions of one graph run in their order
             tf.numpy_function(partial(self._send, numbers[place]), [tf.cast(dense[place], tf.float32)], [])
         order = [numbers[place] for place in given]

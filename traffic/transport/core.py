@@ -51,7 +51,7 @@ def _load() -> tuple[cffi.FFI, Any]:
     ffi = cffi.FFI()
     ffi.cdef("\n".join(line for line in header.read_text().splitlines() if not line.startswith("#")))
     library = native.build(FOLDER / "core.c", FOLDER / "datagrams.c", headers=[header])
-    return ffi, ffi.dlopen(str(library))
+    return ffi, native.opened(ffi, library)
 
 
 class InboundMessage:
@@ -83,7 +83,8 @@ class InboundMessage:
         self.struct.lost = ffi.from_buffer("uint64_t[]", self._lost, require_writable=True)
         self.struct.value_count, self.struct.value_bytes = value_count, VALUE_BYTES[data_type]
         self.struct.per_packet, self.struct.packets = per_packet, packets
-        self.struct.first_sequence, self.struct.sequence_limit = first_sequence, 16 * packets + 65536
+        self.struct.first_sequence = first_sequence
+        self.struct.sequence_limit = min(16 * packets + 65536, 0xFFFFFFFF)
 
     @property
     def missing(self) -> NDArray[np.bool_]:

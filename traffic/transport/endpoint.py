@@ -40,6 +40,10 @@ SAID = 256
 """Control messages whose time of sending is remembered, to measure the round trip."""
 WAITING = 1024
 """Openings that are remembered while there is no room for their messages."""
+RECORD_BYTES = 4096
+"""What a message takes beside its values: else a flood of small ones would fill the memory."""
+FORMER = 16
+"""Earlier lives of a peer of which late packets are known."""
 NO_KEY = bytes(12)
 PINGS = 16
 """How often in the time of its patience an end looks whether it hears of a peer; it asks from a quarter on."""
@@ -106,6 +110,8 @@ class Peer:
     _hushed: int = 0
     _counter: int = 0
     _session: int = 0
+    _former: deque[int] = field(default_factory=lambda: deque(maxlen=FORMER))
+    """Sessions that a later one has taken the place of: what still comes of them is late."""
     _proven: bool = False
     _window: ReplayWindow = field(default_factory=ReplayWindow)
     _said: OrderedDict[int, int] = field(default_factory=OrderedDict)
@@ -272,12 +278,15 @@ class Peer:
     def take_control(self, control: Control, now: int) -> None:
         """Take a control message that has this peer's address and the job's MAC; raises Malformed."""
         endpoint = self.endpoint
-        proven = control.peer_session == endpoint.session
-        if not proven and (endpoint.seal.keyed or control.peer_session):
+        if control.session in self._former:
+            endpoint.counts.stale += 1
+            return
+        proven, other = control.peer_session == endpoint.session, control.session != self._session
+        if not proven and (endpoint.seal.keyed or control.peer_session or (other and self._proven)):
             self._challenge(control, now)
             return
-        if control.session != self._session:
-            self._session, self._window = control.session, ReplayWindow()
+        if other:
+            self._follow(control.session)
         self._proven = self._proven or proven
         if not self._window.take(control.counter):
             endpoint.counts.replayed += 1
@@ -292,6 +301,15 @@ class Peer:
             self._take_opening(control, Opening.parse(control.body), now)
         else:
             self._take_answer(control, now)
+
+    def _follow(self, session: int) -> None:
+        """Listen to this life of the peer from now on, and to no earlier one."""
+        renewed = self._proven
+        if self._session:
+            self._former.append(self._session)
+        self._session, self._window = session, ReplayWindow()
+        if renewed and self.endpoint.renewed is not None:
+            self.endpoint.renewed(self)
 
     def _challenge(self, control: Control, now: int) -> None:
         """Have the peer say again, for this session, what it said to an earlier one, or to one it did not know."""
@@ -325,7 +343,7 @@ class Peer:
     def _take_opening(self, control: Control, opening: Opening, now: int) -> None:
         message = self.receiving.get(control.key) or self.complete.get(control.key)
         if message is None:
-            size = opening.values * VALUE_BYTES[value_type(control.data_type)]
+            size = footprint(opening, value_type(control.data_type))
             if self.charged + size > self.settings.memory_per_peer:
                 self._waiting[control.key] = control, opening
                 if len(self._waiting) > WAITING:
@@ -378,6 +396,8 @@ class Endpoint:
         self.peers: dict[int, Peer] = {}
         self.unasked: Callable[[Peer, bytes, int], None] | None = None
         """Called with the peer, the key and the number of values when a message opens that nobody has asked for."""
+        self.renewed: Callable[[Peer], None] | None = None
+        """Called with a peer that has started anew since it first answered."""
         self._random = random.Random(seed) if seed is not None else random.SystemRandom()
         self.closed = False
         self.session = self._random.randrange(1, 1 << 32)
@@ -541,6 +561,12 @@ class Endpoint:
 
 
 _precedence = attrgetter("precedence")
+
+
+def footprint(opening: Opening, data_type: DataType) -> int:
+    """Return the bytes that a message takes here: its values, two bits for each packet, and what is known of it."""
+    packets = -(-opening.values // opening.per_packet)
+    return opening.values * VALUE_BYTES[data_type] + packets // 4 + RECORD_BYTES
 
 
 def priority_of(layer: int) -> int:

@@ -66,7 +66,8 @@ class ErrorFeedback:
     """Adds to a gradient what earlier rounds lost of it (EF-SGD, arXiv 1901.09847).
 
     The sender learns from the receiver's report which values never arrived; they are owed, and go out with the next
-    round's. So nothing is lost for good, only late.
+    round's. So nothing is lost for good, only late; but for what is not finite, which would spoil every round to come,
+    and what is owed to a tensor that comes back in another size.
     """
 
     def __init__(self) -> None:
@@ -83,7 +84,7 @@ class ErrorFeedback:
     def add(self, tensor: Hashable, gradient: NDArray[np.float32], round: int = 0) -> NDArray[np.float32]:
         """Return what to send: the gradient, flat, with what is owed; that counts as paid until `settle` says else."""
         flat = gradient.reshape(-1)
-        owed = [late for _, late in self._owed.pop(tensor, ())]
+        owed = [late for _, late in self._owed.pop(tensor, ()) if late.size == flat.size]
         self._paid.pop(tensor, None)
         if not owed:
             return flat
@@ -98,7 +99,9 @@ class ErrorFeedback:
         owed = np.zeros(sent.size, np.float32)
         for first, end in missing:
             owed[first:end] = sent[first:end]
-        self._owed.setdefault(tensor, []).append((round, owed))
+        owed[~np.isfinite(owed)] = 0
+        earlier = [each for each in self._owed.get(tensor, ()) if each[1].size == sent.size]
+        self._owed[tensor] = [*earlier, (round, owed)]
 
     def fail(self, tensor: Hashable, sent: NDArray[np.float32]) -> None:
         """Owe a whole message: it did not get through."""

@@ -104,7 +104,9 @@ class Receiving:
         """Somebody here has asked for it."""
         self.charged = 0
         """Bytes that its values take while nobody has."""
-        self._stop: list[tuple[GradientType, bytes]] = []
+        self._absent = (0, 0)
+        """Packets and values that are missing for good."""
+        self._report_parts: list[bytes] = []
         self._expected = Expectation()
         self._begin = now
         self._opening: Opening | None = None
@@ -339,16 +341,11 @@ class Receiving:
         assert self._opening is not None and self._message is not None
         struct = self._message.struct
         missing = self._message.missing
-        feedback = self._feedback(Status.FLOWING, now)
         self._message.close()
         self.state = State.COMPLETE
         self._learn()
-        absent = self._opening.values - struct.arrived_values
-        stop = Stop(feedback, int(np.count_nonzero(missing)), absent, 0)
-        parts = parts_of(missing) if stop.missing_packets else []
-        stop = Stop(feedback, stop.missing_packets, absent, len(parts))
-        self._stop = [(GradientType.STOP, stop.pack())]
-        self._stop += [(GradientType.REPORT, part.pack()) for part in parts]
+        self._absent = int(np.count_nonzero(missing)), self._opening.values - struct.arrived_values
+        self._report_parts = [part.pack() for part in parts_of(missing)] if self._absent[0] else []
         self._say_stop(now, 0)
         report = ReceiveReport(
             values=self._values(),
@@ -414,8 +411,11 @@ class Receiving:
 
     def _say_stop(self, now: int, answers: int) -> None:
         self._fed_back = now
-        for kind, body in self._stop:
-            self._say(kind, body, now, answers)
+        feedback = self._feedback(Status.FLOWING, now)  # as of now: its sender takes the round trip from it
+        stop = Stop(feedback, *self._absent, len(self._report_parts))
+        self._say(GradientType.STOP, stop.pack(), now, answers)
+        for part in self._report_parts:
+            self._say(GradientType.REPORT, part, now, answers)
 
     def _say(self, kind: GradientType, body: bytes, now: int, answers: int = 0) -> None:
         self.peer.say(kind, self.key, body, now, data_type=self._data_type, answers=answers)

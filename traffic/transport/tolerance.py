@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -37,8 +38,8 @@ class Tolerance:
         for share in (self.push, self.pull, *self.by_class.values()):
             if not 0 <= share <= 1:
                 raise ValueError(f"a tolerance is a share from 0 to 1, not {share}")
-        if list(self.schedule) != sorted(self.schedule) or any(factor < 0 for _, factor in self.schedule):
-            raise ValueError("a schedule is in the order of its rounds, and its factors are not negative")
+        if list(self.schedule) != sorted(self.schedule) or not all(0 <= by < math.inf for _, by in self.schedule):
+            raise ValueError("a schedule is in the order of its rounds, and its factors are finite and not negative")
 
     def of(self, direction: Direction, layer: int, round_number: int) -> float:
         """Return what a message may lose."""

@@ -275,6 +275,17 @@ def test_a_job_is_the_same_from_its_file(tmp_path: Path) -> None:
         ('{"number": 1, "workers": ["h1"], "collective": "ring"}', "'h1' is no IP address"),
         ('{"number": 1, "workers": ["10.0.0.1"], "collective": "ring", "op": "max"}', "is no job"),
         ('{"number": 1, "workers": ["10.0.0.1"], "collective": "ring", "tolerance": {"push": 2}}', "is no job"),
+        ('{"number": 1, "workers": ["10.0.0.1"], "collective": "ring", "tolerance": {"push": NaN}}', "is no job"),
+        ('{"number": 1.5, "workers": ["10.0.0.1"], "collective": "ring"}', "a job's number"),
+        ('{"number": 1, "workers": ["10.0.0.1"], "collective": "ring", "patience": NaN}', "above zero, and finite"),
+        ('{"number": 1, "workers": ["10.0.0.1"], "collective": "ring", "timeout": Infinity}', "above zero, and finite"),
+        ('{"number": 1, "workers": ["10.0.0.1"], "collective": "ring", "port": 70000}', "port is from 1 to 65535"),
+        ('{"number": 1, "workers": ["10.0.0.1"], "collective": "ring", "key": "secret"}', "the job's key"),
+        ('{"number": 1, "workers": ["10.0.0.1"], "collective": "ring", "key": "0011"}', "key has 16 to 64 bytes"),
+        (
+            '{"number": 1, "workers": ["10.0.0.1"], "servers": ["10.0.0.2"], "budget": {"share": 2, "rounds": 9}}',
+            "budget",
+        ),
     ],
 )
 def test_a_file_that_is_no_job_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
@@ -282,3 +293,8 @@ def test_a_file_that_is_no_job_is_one_clear_line(tmp_path: Path, text: str, mess
     with pytest.raises(UsageError, match=message) as raised:
         Job.load(tmp_path / "job.json")
     assert str(tmp_path / "job.json") in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_weights_that_the_header_cannot_hold_together_are_refused() -> None:
+    with Communicator(job(1), 0) as alone, pytest.raises(ValueError, match="weights of all 1 ranks are below"):
+        alone.all_reduce(np.ones(5), tensor=0, round=0, weight=1 << 32)

@@ -112,6 +112,16 @@ def test_a_tensor_given_twice_is_an_error() -> None:
         world.all_reduce(values, ranks=[0])[0].result(0)
 
 
+def test_a_round_given_again_is_an_error_though_its_first_is_done() -> None:
+    """The transport may remember the first one, and would take its values for the second's."""
+    world = World.of(job(2, servers=1, collective="ps", **RULES))
+    values = gradients(2, 5000)
+    world.all_reduce(values)
+    world.run(10)
+    with pytest.raises(CollectiveError, match="rank 0 .* was given tensor 0 of round 0 again after it was done"):
+        world.all_reduce(values, ranks=[0])[0].result(0)
+
+
 def test_jobs_that_differ_do_not_meet() -> None:
     world = World.of(job(2, collective="ring", **RULES))
     other = World.of(job(2, collective="ring", patience=3.0))
@@ -142,3 +152,31 @@ def test_a_server_notices_a_rank_that_dies_between_rounds() -> None:
     world.run(4)
     assert str(world.members[3].error) == "rank 1 (10.0.0.2) is lost: nothing was heard of it for 2 s"
     assert str(world.members[0].error) == str(world.members[3].error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rank_that_starts_anew_in_mid_round_ends_the_job_at_once(kind: str) -> None:
+    """A supervisor may start a killed process again before anybody misses it: it lives, but knows nothing."""
+    world = World.of(job(4, **KINDS[kind], **RULES))
+    futures = world.all_reduce(gradients(4, 200_000), tensor=3, round=9)
+    world.run(0.02)
+    assert not any(future.done() for future in futures)
+    world.restart(2)
+    world.run(0.5)
+    for rank in (0, 1, 3):
+        with pytest.raises(CollectiveError, match=r"rank 2 \(10\.0\.0\.3\) has started anew in the midst of the job"):
+            futures[rank].result(0)
+
+
+def test_all_that_start_anew_one_after_another_meet_again() -> None:
+    world = World.of(job(3, servers=1, collective="ps", **RULES))
+    futures = world.all_reduce(gradients(3, 200_000))
+    world.run(0.02)
+    for node in (2, 0, 3, 1):
+        world.restart(node)
+        world.run(0.5)
+    assert all(member.met and member.error is None for member in world.members)
+    assert not any(future.done() and future.exception() is None for future in futures)
+    again = world.all_reduce(gradients(3, 5000))
+    world.run(1)
+    assert all(np.array_equal(future.result(0).values, again[0].result(0).values) for future in again)

@@ -300,3 +300,39 @@ def test_a_job_with_a_key() -> None:
     futures = world.all_reduce(values)
     world.run(20)
     np.testing.assert_allclose(futures[2].result(0).values, expected(world.job, values, []), atol=1e-6)
+
+
+def test_a_rank_without_samples_keeps_what_it_owes() -> None:
+    """Given with a weight of zero it would be lost for good."""
+    tolerance = Tolerance(push=0.5, schedule=((0, 1.0), (1, 0.0)))
+    rules = job(2, servers=1, collective="ps", op=Op.WEIGHTED_MEAN, tolerance=tolerance)
+    world = World.of(rules, Trouble(least_important_loss=0.4))
+    ones, nothing = np.ones(36_000, np.float32), np.zeros(36_000, np.float32)
+    had = np.zeros(36_000)
+    for round_, weights in enumerate(([2, 2], [0, 2], [2, 2])):
+        given = ones if not round_ else nothing
+        futures = world.all_reduce([given, nothing], round=round_, weights=weights)
+        world.run(10)
+        had += futures[0].result(0).values
+    np.testing.assert_allclose(had, ones / 2, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sizes_may_change_from_round_to_round(kind: str) -> None:
+    world = World.of(job(**KINDS[kind], tolerance=Tolerance(push=0.4, pull=0.3)), Trouble(least_important_loss=0.3))
+    for round_, size in enumerate((30_000, 20_000, 30_000)):
+        futures = world.all_reduce(gradients(4, size), round=round_)
+        world.run(10)
+        first = futures[0].result(0).values
+        assert first.size == size
+        assert all(np.array_equal(future.result(0).values, first) for future in futures)
+
+
+def test_what_stands_in_for_a_lost_value_is_not_sent_again() -> None:
+    """It would count twice: error feedback is on by itself only where zeros stand in."""
+    much = Tolerance(push=0.4, pull=0.3)
+    assert job(tolerance=much).feeds_back
+    for fill in (Fill.PREVIOUS, Fill.RESCALED):
+        assert not job(tolerance=much, fill=fill).feeds_back
+        assert job(tolerance=much, fill=fill).owes_left_out
+        assert job(tolerance=much, fill=fill, error_feedback=True).feeds_back

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from traffic.collectives.channel import EndpointChannel
 from traffic.collectives.job import Job, Op
-from traffic.collectives.member import Reduced
+from traffic.collectives.member import Member, Reduced
 from traffic.collectives.names import Name
 from traffic.collectives.virtual import VirtualJob
+from traffic.transport.endpoint import Endpoint
 
 Floats = NDArray[np.float32]
 
@@ -66,3 +68,15 @@ class World(VirtualJob):
             self.network.wake(self.nodes[rank])
             futures.append(future)
         return futures
+
+    def restart(self, number: int) -> Member:
+        """Give a node's address to a new process of the same job, which says hello; the old one is gone."""
+        node = self.nodes[number]
+        node.endpoint = Endpoint(self.job.meeting(number), seed=1000 + number)
+        node.alive = True
+        peers = {at: self.network.peer(node, other) for at, other in enumerate(self.nodes) if at != number}
+        channel = EndpointChannel(self.job, number, node.endpoint, peers, lambda: self.network.now)
+        self.members[number] = Member(self.job, number, channel)
+        channel.attach(self.members[number])
+        self.members[number].meet()
+        return self.members[number]

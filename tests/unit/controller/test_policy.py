@@ -57,6 +57,24 @@ def test_control_stands_above_every_data_class_of_the_default() -> None:
         ("description: no name\n", "bad.yaml:1: name: missing"),
         ("name: x\nname: y\n", "bad.yaml:2: name: given twice, first in line 1"),
         ("name: x\nclasses:\n  control: 9\n", "bad.yaml:3: classes.control: input should be less than or equal to 7"),
+        (
+            "name: x\nclasses:\n  ordinary: true\n",
+            "bad.yaml:3: classes.ordinary: input should be a valid integer, not True",
+        ),
+        (
+            "name: x\njobs:\n  a: {id: 1, class: '3'}\n",
+            "bad.yaml:3: jobs.a.class: input should be a valid integer, not '3'",
+        ),
+        ("name: x\njobs:\n  a: {id: true, class: 3}\n", "bad.yaml:3: jobs.a.id: input should be a valid integer"),
+        ("name: x\njobs:\n  1: {class: 3}\n  '1': {class: 2}\n", "bad.yaml:4: jobs.1: given twice, first in line 3"),
+        (
+            "name: x\njobs:\n  a:\n    id: 1\n    ranges:\n    - {layers: [false, true], class: 3}\n",
+            "jobs.a.ranges[0].layers: [False, True] is no range",
+        ),
+        (
+            "name: x\nclasses:\n  dscp:\n    46: 1\n    EF: 2\n",
+            "bad.yaml:5: classes.dscp.EF: 46 and 'EF' are the same DSCP",
+        ),
         ("name: x\nclasses: {control: 2, data: 1-6}\n", "stand below data (class 6)"),
         ("name: x\nclasses: {dscp: {XX: 3}}\n", "is no DSCP"),
         (
@@ -89,6 +107,7 @@ def test_control_stands_above_every_data_class_of_the_default() -> None:
         ("name: x\njudgement:\n- {classes: 3-9, rows: []}\n", "3-9 is no range of classes"),
         ("name: x\npaths: {default: teleport}\n", "bad.yaml:2: paths.default: 'teleport' is not"),
         ("name: x\npaths:\n  weights: {spine1: -1}\n", "bad.yaml:3: paths.weights: the weight of spine1 is -1"),
+        ("name: x\npaths:\n  weights: {spine1: true}\n", "paths.weights: the weight of spine1 is True"),
         ("name: x\npaths:\n  weights: heavy\n", "bad.yaml:3: paths.weights: 'heavy' is neither"),
         ("name: x\nqueues:\n  default: {full: 90%}\n", "bad.yaml:3: queues.default: give a limit"),
         ("name: x\nqueues:\n  default: {bytes: 90%}\n", "90% is no limit"),

@@ -5,8 +5,12 @@
 from __future__ import annotations
 
 import queue
+import resource
+import signal
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
@@ -17,6 +21,7 @@ from controller.changes import Changes
 from controller.p4rt.entities import Call, Default
 from controller.p4rt.pipeline import Pipeline
 from controller.p4rt.wire import Encoder
+from controller.reconcile import Report
 from tests.unit.controller.conftest import FakeFabric
 from topologies.errors import FailureError, UsageError
 
@@ -293,7 +298,76 @@ def test_only_one_process_applies_at_a_time(fake_fabric: Start) -> None:
     fabric = fake_fabric("single")
     controller = fabric.controller()
     with controller.history.locked(), pytest.raises(FailureError, match="another process is applying"):
-        fabric.controller().apply(policy.load("dlcp"))
+        fabric.controller(deadline=0.1).apply(policy.load("dlcp"))
+
+
+def test_who_applies_waits_for_another_that_is_nearly_done(fake_fabric: Start) -> None:
+    fabric = fake_fabric("single")
+    controller = fabric.controller()
+    with ThreadPoolExecutor(1) as pool:
+        with controller.history.locked():
+            waiting = pool.submit(fabric.controller().apply, policy.load("dlcp"))
+            assert not waiting.done()
+        assert waiting.result().failed == ()
+
+
+def test_who_comes_again_and_again_keeps_nobody_out(fake_fabric: Start) -> None:
+    fabric = fake_fabric("single")
+    history, ended = fabric.controller().history, threading.Event()
+
+    def come_again() -> None:
+        while not ended.is_set():
+            with history.locked(wait=60):
+                time.sleep(0.05)  # and no time between
+
+    with ThreadPoolExecutor(1) as pool:
+        busy = pool.submit(come_again)
+        try:
+            fabric.controller(deadline=60).apply(policy.load("dlcp")).check()
+        finally:
+            ended.set()
+        busy.result()
+
+
+def test_a_history_that_cannot_be_written_touches_no_switch(fake_fabric: Start) -> None:
+    fabric = fake_fabric("single")
+    controller = fabric.controller()
+    controller.apply(policy.load("dlcp")).check()
+    writes = fabric.writes
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))  # as a full disk, and without root
+    try:
+        with pytest.raises(FailureError, match="cannot keep the policy's history in .*: File too large"):
+            controller.apply(policy.load("fifo"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert fabric.writes == writes
+    assert sorted(file.name for file in controller.history.folder.iterdir()) == ["0001.json", "lock", "turn"]
+
+
+def test_an_interrupted_policy_is_finished_or_rolled_back(fake_fabric: Start) -> None:
+    fabric = fake_fabric("single")
+    controller = fabric.controller()
+    controller.apply(policy.load("dlcp")).check()
+    held = dict(fabric.switches["s1"].entities)
+
+    def interrupt(update: p4runtime_pb2.Update) -> str | None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        fabric.switches["s1"].refuse = lambda update: None
+        return None
+
+    ends: list[Callable[[], Report]] = [controller.rollback, lambda: controller.apply(policy.load("fifo"))]
+    for end in ends:
+        fabric.switches["s1"].refuse = interrupt
+        with pytest.raises(KeyboardInterrupt):
+            controller.apply(policy.load("fifo"))
+        current = controller.history.current()
+        assert current is not None
+        assert (current.policy.name, current.failed) == ("fifo", ("s1",))
+        end().check()
+        current = controller.history.current()
+        assert current is not None and not current.failed
+        assert (fabric.switches["s1"].entities == held) == (current.policy.name == "dlcp")
 
 
 def test_a_policy_that_does_not_fit_touches_no_switch(fake_fabric: Start) -> None:

@@ -22,6 +22,7 @@ from controller.device import Applied, Device
 from controller.p4rt.entities import Call, Default, Exact, Prefix, TableEntry
 from controller.p4rt.wire import UpdateKind
 from controller.reroute import Rerouted, Rerouter
+from controller.watch import LinksFailed, SwitchAnswers
 from tests.unit.controller.softswitches import SoftswitchFabric
 from topologies.addresses import GATEWAY_IPV4
 from topologies.model import Fabric
@@ -233,6 +234,24 @@ def test_a_switch_leaves_out_a_failed_port_before_any_controller_acts(fabric: So
     leaf = fabric.switch("leaf1")
     out = {port for number in range(10) for port, _ in leaf.inject(1, gradient("h1", "h5", sequence=number))}
     assert out == {LEAF_SPINE.port_of("leaf1", "spine2")}
+
+
+def test_what_was_applied_while_a_link_flapped_is_put_right(fabric: SoftswitchFabric) -> None:
+    """Who applied saw the link down; the rerouter, which was busy, learns of its fall and its rise at once."""
+    controller = fabric.controller()
+    controller.apply(policy.load("dlcp")).check()
+    rerouter = Rerouter(controller)  # not started: the test takes its steps
+    for name in controller.names():
+        rerouter._events.put(SwitchAnswers(name, answers=True))
+    assert rerouter._news(None) == (True, False)
+    rerouter._react()
+    broken = frozenset(("leaf1", "spine1"))
+    controller.apply(policy.load("dlcp"), [broken]).check()
+    for links in (frozenset({broken}), frozenset()):
+        rerouter._events.put(LinksFailed(links))
+    assert rerouter._news(None) == (True, False)
+    rerouter._react()
+    assert not any(controller.plan(policy.load("dlcp")).values())
 
 
 def test_a_restarted_switch_is_given_its_state_by_the_rerouter(fabric: SoftswitchFabric) -> None:

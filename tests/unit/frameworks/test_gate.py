@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import permutations
 
 import numpy as np
 import pytest
 
-from tests.unit.frameworks.reducers import Floats, Meeting, Rank
+from tests.unit.frameworks.reducers import Aggregate, Floats, Meeting, Rank
 from topologies.errors import FailureError
 from traffic.frameworks import compute
 from traffic.frameworks.compute import ComputeTime
@@ -134,6 +134,32 @@ def test_a_second_gradient_before_the_update_is_refused() -> None:
     with pytest.raises(ValueError, match="before it was updated"):
         gate.send(0, np.ones(4, np.float32))
     gate.close()
+
+
+def test_a_round_without_a_gradient_is_not_made_up_for_by_the_next_rounds() -> None:
+    """Of another rank's point of view: its gradient of that round waits, and is not added to a later one."""
+    rounds: list[tuple[int, int]] = []
+
+    class Numbered:
+        def all_reduce(
+            self, values: Floats, *, tensor: int, layer: int, round: int, weight: int = 1
+        ) -> Future[Aggregate]:
+            rounds.append((round, tensor))
+            future: Future[Aggregate] = Future()
+            future.set_result(Aggregate(values))
+            return future
+
+    with Gate(Numbered(), [0, 1, 1], lambda *_: None) as gate:
+        for tensors in ((2, 1, 0), (2, 0), (2, 1, 0)):
+            gate.wait(0)
+            gate.wait(1)
+            for tensor in tensors:
+                gate.send(tensor, np.ones(4, np.float32))
+        gate.send(1, np.ones(0, np.float32))
+        gate.finish()
+        gate.send(0, np.ones(4, np.float32))
+        gate.finish()
+    assert rounds == [(0, 2), (0, 1), (0, 0), (1, 2), (1, 0), (2, 2), (2, 1), (2, 0), (3, 0)]
 
 
 def test_declared_compute_time_sleeps_what_computing_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gradlane.extras import require
 from topologies.errors import UsageError
 from traffic.collectives.job import Job
 from traffic.frameworks import joining, launch
@@ -27,6 +28,11 @@ def test_the_core_imports_no_framework() -> None:
     code = f"import sys, {modules}; print(sorted({frameworks} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_a_missing_framework_is_named_with_what_installs_it() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"nowhere is not installed: pip install 'gradlane\[pytorch\]'"):
+        require("nowhere", "pytorch")
 
 
 def test_a_job_comes_from_the_caller_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,11 @@ def test_a_fabric_too_small_or_without_rate_is_refused() -> None:
         run.Incast.of(replace(fabric, links=tuple(replace(link, rate_bps=None) for link in fabric.links)))
 
 
+def test_an_unknown_job_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["--job", "nosuch"]) == 2
+    assert capsys.readouterr().err == "error: there is no job 'nosuch'; there are live, abs_sgd\n"
+
+
 def test_a_slowed_fabric_has_the_same_links_at_lower_rates() -> None:
     fabric = topologies.load("leaf_spine")
     slow = run.slowed(fabric, 5)

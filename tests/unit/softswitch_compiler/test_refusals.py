@@ -19,6 +19,7 @@ from bmv2_json import EGRESS_SPEC, ProgramBuilder, assign, call, field, header, 
 from softswitch import build as build_module
 from softswitch.compiler import compile_program
 from softswitch.errors import BuildError, ProgramError
+from softswitch.native import ffi, opened
 
 Document = dict[str, Any]
 
@@ -140,6 +141,29 @@ def test_a_missing_compiler_is_one_clear_line(tmp_path: Path, monkeypatch: pytes
         build_module.build(path)
 
 
+@pytest.mark.parametrize(
+    ("variable", "command", "complaint"),
+    [
+        ("CC", "true", "true ended well and wrote no tables-.*: it is no C compiler"),
+        ("CC", "false", "false failed on tables-.*: it ended with 1"),
+        ("CC", "sh -c 'echo one >&2; echo two >&2; exit 3'", "sh failed on tables-.*: one"),
+        ("CC", "gcc 'x", r"\$CC: no closing quotation: gcc 'x"),
+        ("CFLAGS", "-O0 'x", r"\$CFLAGS: no closing quotation: -O0 'x"),
+    ],
+)
+def test_what_is_no_compiler_is_one_clear_line(
+    variable: str, command: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps(document()))
+    if variable == "CC":
+        monkeypatch.setenv("GRADLANE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv(variable, command)
+    with pytest.raises(BuildError, match=complaint) as raised:
+        build_module.build(path)
+    assert "\n" not in str(raised.value)
+
+
 def test_a_cache_that_cannot_be_written_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "p.json"
     path.write_text(json.dumps(document()))
@@ -152,6 +176,13 @@ def test_a_cache_that_cannot_be_written_is_one_clear_line(tmp_path: Path, monkey
     monkeypatch.setattr(build_module.tempfile, "TemporaryDirectory", refused)
     with pytest.raises(BuildError, match=f"cannot write into the build cache {tmp_path}: Permission denied"):
         build_module.library("more", [build_module.RUNTIME / "log.c"])
+
+
+def test_a_library_that_was_cut_short_is_one_clear_line(tmp_path: Path) -> None:
+    empty = tmp_path / "engine-0.so"
+    empty.touch()
+    with pytest.raises(BuildError, match="engine-0.so': .*file too short; remove it, and it is built anew$"):
+        opened(ffi(), empty)
 
 
 def test_a_program_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from topologies.errors import UsageError
-from traffic.collectives.tacos.files import load, save
+from traffic.collectives.tacos.files import load, save, whole
 from traffic.collectives.tacos.naming import network_of
 from traffic.collectives.tacos.network import mesh
 from traffic.collectives.tacos.schedule import Collective, demand
@@ -129,3 +129,39 @@ def test_a_schedule_that_memory_would_not_hold_is_refused() -> None:
         synthesise(network, demand(network, Collective.ALL_GATHER, 1e9, chunks=10**8))
     with pytest.raises(UsageError, match="would take a link"):
         synthesise(network, demand(network, Collective.ALL_GATHER, float("inf")))
+
+
+def test_who_is_ended_in_the_middle_of_writing_leaves_what_was_there(tmp_path: Path) -> None:
+    file = tmp_path / "schedule.json"
+    file.write_text("before")
+    with pytest.raises(KeyboardInterrupt), whole(file) as draft:
+        draft.write_text("ha")
+        raise KeyboardInterrupt
+    assert file.read_text() == "before" and list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_a_schedule_is_written_beside_its_place_and_then_put_there(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, file = mesh(2, 2), tmp_path / f"schedule{suffix}"
+    schedule = synthesise(network, demand(network, Collective.ALL_GATHER, 1e6))
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        save(schedule, file)
+    assert not list(tmp_path.iterdir())
+    monkeypatch.undo()
+    link = tmp_path / f"link{suffix}"
+    link.symlink_to(file)
+    save(schedule, link)
+    assert link.is_symlink() and verify(load(file)).sends == len(schedule.chunk)
+
+
+def test_what_is_no_file_is_written_itself() -> None:
+    null = Path("/dev/null")
+    with whole(null) as draft:
+        assert draft == null
+    assert null.is_char_device()
+    for place in ("/dev/null/schedule.json", "/", "/proc/schedule.json"):
+        with pytest.raises(UsageError, match="cannot write"), whole(Path(place)) as draft:
+            draft.write_text("x")

@@ -217,3 +217,13 @@ def test_more_chunks_than_16_bits_can_number() -> None:
         found = spread(network, wanted, owners(wanted))
         assert len(found.chunk) == 150_000
         verify(found)
+
+
+@pytest.mark.parametrize(
+    ("collective", "ends"), [(Collective.BROADCAST, ([2, 0], [0, 1])), (Collective.REDUCE, ([0, 1], [2, 0]))]
+)
+def test_one_way_from_the_root_is_enough(collective: Collective, ends: tuple[list[int], list[int]]) -> None:
+    network = from_arrays("one-way", 3, *ends, [1e-6] * 2, [1e9] * 2)
+    wanted = demand(network, collective, 1e6, group=[1, 0, 2], root=2)
+    for engine in ("auto", "trees"):
+        assert verify(synthesise(network, wanted, engine=engine)).sends >= 2

@@ -184,6 +184,25 @@ def test_links_that_share_a_port_take_turns() -> None:
         verify(in_order(one, wanted, "test", [0, 0], [0, 1], [0, 10**12 - 1], False))
 
 
+def test_ports_of_more_slots_than_can_be_counted_are_as_good_as_none() -> None:
+    one = from_arrays("fork", 3, [0, 0], [1, 2], [0.0] * 2, [1e6] * 2)
+    first, port, most = np.array([0, 2, 4], np.uint32), np.array([0, 1, 0, 1], np.uint32), (1 << 32) - 1
+    wide = replace(one, ports=Ports(first, port, np.array([most, most], np.uint32)))
+    wanted = demand(wide, Collective.BROADCAST, 1e6, root=0)
+    assert verify(in_order(wide, wanted, "test", [0, 0], [0, 1], [0, 0], False)).sends == 2
+
+
+def test_a_copy_on_its_way_is_not_held_yet_though_others_have_come_since() -> None:
+    fast, slow = 10**12, 4 * 10**12
+    network = from_arrays("fork", 3, [0, 0, 1], [1, 1, 2], [0.0] * 3, [0.25e6, 1e6, 1e6])  # slow, fast, onward
+    wanted = demand(network, Collective.SCATTER, 2e6, group=[0, 2], root=0)
+    right = in_order(network, wanted, "test", [1, 0, 1], [0, 1, 2], [0, 0, slow], False)
+    assert verify(right).end == slow + fast
+    for start in (0, fast, slow - 1):
+        with pytest.raises(RejectedError, match="before its source holds"):
+            verify(in_order(network, wanted, "test", [1, 0, 1], [0, 1, 2], [0, 0, start], False))
+
+
 def test_a_schedule_may_come_in_pieces() -> None:
     right = gather()
     judge = Verifier(right.network, right.demand)

@@ -29,6 +29,10 @@ MISTAKES = {
     "no kind": ("hosts: 3\n", "t.yaml:1: kind: missing; it is one of single, dumbbell"),
     "unknown kind": ("# x\nkind: clos\n", "t.yaml:2: kind: there is no kind 'clos'"),
     "unknown field": ("kind: single\nhost: 3\n", "t.yaml:2: host: there is no such field"),
+    "a key twice, in two ways of writing": (
+        "kind: leaf_spine\nfabric_link:\n  queue:\n    classes:\n      3: {packets: 9}\n      0x3: {packets: 8}\n",
+        "t.yaml:6: fabric_link.queue.classes\\[3\\]: given twice, first in line 5",
+    ),
     "a field twice": ("kind: single\nhosts: 3\nhosts: 4\n", "t.yaml:3: hosts: given twice, first in line 2"),
     "text for a number": ("kind: single\nhosts: many\n", "t.yaml:2: hosts: .*integer, not 'many'"),
     "true for a number": ("kind: single\nhosts: true\n", "t.yaml:2: hosts: .*integer, not True"),

@@ -3,6 +3,7 @@
 """The state file, and processes told apart by start time: what `make stop` relies on."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -63,6 +64,20 @@ def test_no_state_file_means_that_no_fabric_runs(tmp_path: Path, monkeypatch: py
     with pytest.raises(FailureError, match="no fabric is running"):
         state.load()
     assert stop.stop() is None
+
+
+def test_a_state_file_that_finds_no_room_leaves_the_former_and_no_part(tmp_path: Path) -> None:
+    former = running(state.new_run())
+    state.save(former, tmp_path / "fabric.json")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(FailureError, match="cannot write the state file .*: File too large"):
+            state.save(running(state.new_run()), tmp_path / "fabric.json")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert state.find(tmp_path / "fabric.json") == former
+    assert [file.name for file in tmp_path.iterdir()] == ["fabric.json"]
 
 
 def test_what_is_no_state_file_is_a_usage_error(tmp_path: Path) -> None:

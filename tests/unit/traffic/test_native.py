@@ -6,6 +6,7 @@ import socket
 import time
 from pathlib import Path
 
+import cffi
 import numpy as np
 import pytest
 
@@ -100,3 +101,40 @@ def test_a_missing_or_failing_compiler_is_told_in_one_line(tmp_path: Path, monke
         native.build()
     assert "\n" not in str(raised.value)
     assert not list((tmp_path / "cache").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("command", "complaint"),
+    [
+        ("true", "true ended well and built nothing of batch.c: it is no C compiler"),
+        ("false", "false could not build batch.c: it ended with 1"),
+        ("cc 'x", r"\$CC: no closing quotation: cc 'x"),
+    ],
+)
+def test_what_is_no_compiler_is_told_in_one_line(
+    command: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRADLANE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", command)
+    with pytest.raises(FailureError, match=complaint):
+        native.build()
+
+
+def test_a_compiler_may_bring_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRADLANE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", "cc -g0")
+    assert native.build().exists()
+
+
+def test_a_cache_that_cannot_be_made_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").write_text("a file where a folder should be")
+    monkeypatch.setenv("GRADLANE_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(FailureError, match="cannot build batch.c in .*cache: File exists"):
+        native.build()
+
+
+def test_a_library_that_was_cut_short_is_named(tmp_path: Path) -> None:
+    empty = tmp_path / "traffic-0.so"
+    empty.touch()
+    with pytest.raises(FailureError, match="traffic-0.so': .*file too short; remove it, and it is built anew$"):
+        native.opened(cffi.FFI(), empty)

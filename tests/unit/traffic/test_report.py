@@ -5,16 +5,21 @@
 import io
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
+import matplotlib
 import pytest
+from matplotlib import pyplot
 from PIL import Image
 from rich.console import Console
 
 from traffic.live import Round
 from traffic.replay.summary import Share, Summary
 from traffic.replay.tables import bar, percent, replay_report
-from traffic.report import Delay, RunReport, Training, progress, show, write
+from traffic.report import Delay, RunReport, Training, _draw_paths, progress, show, write
+
+matplotlib.use("Agg")
 
 SUMMARY = Summary(
     total=Share(8000, 6200),
@@ -92,6 +97,19 @@ def test_plot_is_drawn_with_something_on_it(tmp_path: Path) -> None:
     with Image.open(tmp_path / "summary.png") as image:
         assert image.width > 1000
         assert len(image.getcolors(1 << 24)) > 20
+
+
+@pytest.mark.parametrize("count", [4, 8, 24])
+def test_names_of_paths_do_not_cover_each_other(count: int) -> None:
+    shares = {f"switch{number}": {f"core{number}": 0.5, f"core{number}b": 0.5} for number in range(count // 2)}
+    figure = pyplot.figure(figsize=(10, 6.4), layout="constrained")
+    axes = figure.subplots(2, 2)[1][1]
+    _draw_paths(axes, replace(REPORT, paths={"round_robin": shares}))
+    figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    pyplot.close(figure)
+    assert len(boxes) == count
+    assert all(left.x1 <= right.x0 for left, right in pairwise(boxes))
 
 
 def test_plot_is_drawn_for_a_run_without_choice_of_path_or_class(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from traffic.packer import TensorId
 from traffic.transport.authentication import MAC_BYTES, ReplayWindow, Seal
 from traffic.transport.control import Control, Malformed, Missing, Opening
 from traffic.transport.core import Verdict
+from traffic.transport.endpoint import Peer
+from traffic.transport.receiver import Expectation
 from traffic.transport.settings import Settings
 from traffic.transport.virtual import Node, Trouble
 from traffic.wire import GradientType, version_type
@@ -118,6 +120,49 @@ def test_a_receiver_that_starts_anew_gets_the_message_whole() -> None:
     check(values, sending.result.result(0), receiving.result.result(0), 0)
 
 
+def test_what_comes_late_of_an_earlier_life_ends_nothing_in_this_one() -> None:
+    """The STOP of a receiver that has died since would tell the sender that the new one has the values."""
+    world, values, ids = pair(seed=1), gradient(40_000), TensorId()
+    world.receive(ids)
+    sending = world.send(values, ids)
+    late = list[tuple[Node, bytes]]()
+    emit = world.network._emit
+
+    def hold_back(node: Node, destination: Node, frame: bytes) -> None:
+        if node is world.receiver and frame[0] & 15 in (GradientType.STOP, GradientType.REPORT):
+            late.append((destination, frame))
+        else:
+            emit(node, destination, frame)
+
+    world.network._emit = hold_back  # type: ignore[method-assign]
+    world.run(0.1)
+    assert late and not sending.result.done()
+    world.receiver.endpoint = pair(seed=8).receiver.endpoint
+    world.to_sender = world.network.peer(world.receiver, world.sender)
+    renewed = list[Peer]()
+    world.sender.endpoint.renewed = renewed.append
+    receiving = world.receive(ids, Expectation(values=values.size, eager=False))
+    world.network._emit = emit  # type: ignore[method-assign]
+    while not receiving.arrived_packets:
+        world.run(0.001)
+    for destination, frame in late:
+        give(world, destination, frame, world.receiver.number)
+    assert renewed == [world.to_receiver]
+    assert not sending.result.done()
+    assert world.sender.endpoint.counts.stale
+    world.run()
+    check(values, sending.result.result(0), receiving.result.result(0), 0)
+
+
+def test_an_opening_of_more_packets_than_sequences_is_no_crash() -> None:
+    world, ids = pair(), TensorId()
+    receiving = world.receive(ids, Expectation(values=1 << 29))
+    start = bytearray(opening(world))
+    start[44:48], start[72:74] = (1 << 29).to_bytes(4, "big"), (1).to_bytes(2, "big")
+    give(world, world.receiver, bytes(start), world.sender.number)
+    assert receiving.state.name == "OPEN"
+
+
 def test_messages_that_nobody_asked_for_wait_for_room_and_arrive_once_there_is() -> None:
     values = gradient(10_000)
     world = pair(receiver_settings=Settings(memory_per_peer=100_000))
@@ -130,6 +175,15 @@ def test_messages_that_nobody_asked_for_wait_for_room_and_arrive_once_there_is()
     for sending, receiving in zip(sendings, receivings, strict=True):
         check(values, sending.result.result(0), receiving.result.result(0), 0)
     assert world.to_sender.charged == 0
+
+
+def test_a_flood_of_small_messages_finds_no_more_room_than_large_ones() -> None:
+    world = pair(receiver_settings=Settings(memory_per_peer=100_000))
+    for number in range(2000):
+        give(world, world.receiver, opening(world, TensorId(tensor=number), counter=1 + number), world.sender.number)
+    assert len(world.to_sender.receiving) == 100_000 // (4096 + 40)
+    assert len(world.to_sender._waiting) == 1024
+    assert world.to_sender.charged <= 100_000
 
 
 def test_early_data_is_kept_up_to_a_bound() -> None:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -95,7 +97,15 @@ def test_tolerance_is_by_direction_class_and_schedule() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"push": 1.1}, {"pull": -0.1}, {"by_class": {1: 2.0}}, {"schedule": ((5, 1.0), (1, 1.0))}]
+    "wrong",
+    [
+        {"push": 1.1},
+        {"pull": -0.1},
+        {"by_class": {1: 2.0}},
+        {"push": math.nan},
+        {"schedule": ((5, 1.0), (1, 1.0))},
+        {"schedule": ((0, math.nan),)},
+    ],
 )
 def test_tolerances_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"share|schedule"):
@@ -136,3 +146,19 @@ def test_what_a_failed_message_took_along_is_owed_as_before() -> None:
     assert feedback.debts()["tensor"].tolist() == [0, 0, 11, 11, 10, 10, 0, 0]
     assert feedback.debts(failed=2)["tensor"].tolist() == [1] * 4 + [0] * 4
     assert feedback.debts(failed=1)["tensor"].tolist() == [0, 0, 11, 11, 10, 10, 0, 0]
+
+
+def test_what_is_not_finite_is_not_owed() -> None:
+    """A step that overflowed is over when its round is: owed on, it would spoil every round to come."""
+    feedback, sent = ErrorFeedback(), np.array([1, np.nan, np.inf, 2], np.float32)
+    feedback.settle("tensor", sent, np.array([[0, 3]]))
+    assert feedback.add("tensor", np.zeros(4, np.float32)).tolist() == [1, 0, 0, 0]
+
+
+def test_a_tensor_that_comes_back_in_another_size_is_owed_nothing() -> None:
+    feedback = ErrorFeedback()
+    feedback.settle("tensor", ones(), MISSING)
+    assert feedback.add("tensor", np.zeros(4, np.float32)).tolist() == [0, 0, 0, 0]
+    feedback.settle("tensor", ones(), MISSING)
+    feedback.settle("tensor", ones()[:4], MISSING[:1])
+    assert feedback.add("tensor", np.zeros(4, np.float32)).tolist() == [0, 1, 1, 0]

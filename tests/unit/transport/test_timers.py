@@ -14,7 +14,8 @@ from traffic.transport.errors import Cancelled, Overdue, PeerLost, Refused
 from traffic.transport.receiver import Expectation
 from traffic.transport.settings import Settings
 from traffic.transport.timing import MILLISECOND, SECOND, RoundTrip
-from traffic.transport.virtual import Port, Trouble
+from traffic.transport.virtual import Node, Port, Trouble
+from traffic.wire import GradientType
 
 
 def test_a_finish_that_overtakes_a_deep_queue_of_data_makes_no_resend() -> None:
@@ -130,3 +131,25 @@ def test_the_first_measurement_sets_the_timeout_as_rfc_6298_says() -> None:
     assert trip.timeout() == (100 + 4 * 50) * MILLISECOND
     trip.sample(100 * MILLISECOND)
     assert trip.timeout() == (100 + 4 * 37.5) * MILLISECOND
+
+
+def test_a_stop_that_comes_late_is_no_long_round_trip() -> None:
+    """It is sent again until it is heard: what the sender waited for it is not the network's delay."""
+    world = pair(Trouble())
+    exchange(world, gradient(36_000))
+    known, rate = world.to_receiver.data_trip.smoothed, world.to_receiver.rate.rate
+    emit = world.network._emit
+
+    def without_stop(node: Node, destination: Node, frame: bytes) -> None:
+        if frame[0] & 15 != GradientType.STOP:
+            emit(node, destination, frame)
+
+    ids = TensorId(round=1)
+    receiving, sending = world.receive(ids), world.send(gradient(36_000), ids)
+    world.network._emit = without_stop  # type: ignore[method-assign]
+    world.run(2)
+    world.network._emit = emit  # type: ignore[method-assign]
+    world.run(2)
+    assert receiving.result.done() and sending.result.done()
+    assert world.to_receiver.data_trip.smoothed < 2 * known
+    assert world.to_receiver.rate.rate >= rate / 2

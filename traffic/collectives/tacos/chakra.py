@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from topologies.errors import UsageError
+from traffic.collectives.tacos.files import whole
 from traffic.collectives.tacos.play import dependencies
 from traffic.collectives.tacos.schedule import Schedule
 
@@ -30,14 +30,12 @@ VERSION = "0.0.4"
 def write_chakra(schedule: Schedule, prefix: Path) -> list[Path]:
     """Write PREFIX.0.et, PREFIX.1.et, ... and return their names. Raises UsageError where that fails."""
     files = []
-    try:
-        for npu, nodes in enumerate(traces(schedule)):
-            file = prefix.with_name(f"{prefix.name}.{npu}.et")
-            parts = (_text(1, VERSION), *nodes)
-            file.write_bytes(b"".join(_varint(len(part)) + part for part in parts))
-            files.append(file)
-    except OSError as error:
-        raise UsageError(f"cannot write: {error.strerror or error}", file=prefix) from None
+    for npu, nodes in enumerate(traces(schedule)):
+        file = prefix.with_name(f"{prefix.name}.{npu}.et")
+        parts = (_text(1, VERSION), *nodes)
+        with whole(file) as draft:
+            draft.write_bytes(b"".join(_varint(len(part)) + part for part in parts))
+        files.append(file)
     return files
 
 

@@ -53,36 +53,52 @@ class Around:
         )
         return ahead, back
 
+    def _laps(self) -> Iterator[tuple[int, int, np.uint32, np.uint32]]:
+        """Yield (first step, end, chunk of its owner that goes ahead, that goes back): a lap is count - 1 steps."""
+        lap, half, last = len(self.order) - 1, self.each // 2, np.uint32(self.each - 1)
+        for part, low in enumerate(range(0, self.steps, lap)):
+            ahead, back = (np.uint32(part), np.uint32(half + part)) if part < half else (last, last)
+            yield low, min(low + lap, self.steps), ahead, back
+
+    def _owners(self) -> Index:
+        """Return each member's first chunk, in the cycle's order from every place on; shape (count + 1, count)."""
+        twice = np.concatenate((self.order, self.order)) * np.uint32(self.each)
+        return np.lib.stride_tricks.sliding_window_view(twice, len(self.order))
+
+    def _step(self, links: Index) -> int:
+        """Return the ticks of a step: as long as the slowest link takes."""
+        return int(ticks(self.network, self.demand.chunk_bytes)[links].max())
+
     def instants(self) -> Iterator[tuple[Index, Index, int]]:
         """Yield (chunks, links, start) for each step; the arrays are valid until the next."""
-        count = len(self.order)
-        twice = np.concatenate((self.order, self.order)) * np.uint32(self.each)
-        ahead, back = self.links()
-        link = np.concatenate((ahead, back))
-        step = int(ticks(self.network, self.demand.chunk_bytes)[link].max())
+        count, owners, link = len(self.order), self._owners(), np.concatenate(self.links())
+        step = self._step(link)
         chunk = np.empty(2 * count, np.uint32)
-        half = self.each // 2
-        for turn in range(self.steps):
-            part, far = divmod(turn, count - 1)
-            there, back_again = (part, half + part) if part < half else (self.each - 1, self.each - 1)
-            np.add(twice[count - far : 2 * count - far], np.uint32(there), chunk[:count])
-            np.add(twice[far : far + count], np.uint32(back_again), chunk[count:])
-            sends = min(2 * count, self.sends - 2 * count * turn)
-            yield chunk[:sends], link[:sends], turn * step
+        for low, high, ahead, back in self._laps():
+            for turn in range(low, high):
+                np.add(owners[count - (turn - low)], ahead, chunk[:count])
+                np.add(owners[turn - low], back, chunk[count:])
+                sends = min(2 * count, self.sends - 2 * count * turn)
+                yield chunk[:sends], link[:sends], turn * step
 
     def expanded(self) -> Schedule:
         """Return all sends one by one."""
-        duration = ticks(self.network, self.demand.chunk_bytes)
-        chunk, link = np.empty(self.sends, np.uint32), np.empty(self.sends, np.uint32)
-        start: Ticks = np.empty(self.sends, np.int64)
-        at = 0
-        for chunks, links, now in self.instants():
-            to = at + len(chunks)
-            chunk[at:to], link[at:to], start[at:to] = chunks, links, now
-            at = to
+        count, owners, links = len(self.order), self._owners(), np.concatenate(self.links())
+        step, sends, wide = self._step(links), self.sends, 2 * count
+        chunk, link = np.empty((2, self.steps, wide), np.uint32)
+        for low, high, ahead, back in self._laps():
+            np.add(owners[count : count - (high - low) : -1], ahead, chunk[low:high, :count])
+            np.add(owners[: high - low], back, chunk[low:high, count:])
+        link[:] = links
+        time: Ticks = np.empty((self.steps + 1, wide), np.int64)
+        time[:] = np.arange(0, (self.steps + 1) * step, step)[:, None]
+        times = time.ravel()
+        times.flags.writeable = False  # since starts and ends are the same numbers
+        start, duration = times[:sends], ticks(self.network, self.demand.chunk_bytes)
         alike = bool((duration == duration[0]).all())
-        end = start + (duration[0] if alike else duration[link])
-        return Schedule(self.network, self.demand, self.engine, chunk, link, start, end, np.zeros(self.sends, np.bool_))
+        chunk, link = chunk.ravel()[:sends], link.ravel()[:sends]
+        end = times[wide : wide + sends] if alike else start + duration[link]
+        return Schedule(self.network, self.demand, self.engine, chunk, link, start, end, np.zeros(sends, np.bool_))
 
 
 def translate(shape: tuple[int, ...], place: npt.ArrayLike, by: npt.ArrayLike) -> Places:

@@ -12,7 +12,7 @@ import cffi
 import numpy as np
 import numpy.typing as npt
 
-from traffic.native import build
+from traffic.native import build, opened
 
 HERE = Path(__file__).parent
 
@@ -86,7 +86,7 @@ TREES = """
 def _load(declarations: str, *names: str) -> tuple[cffi.FFI, Any]:
     ffi = cffi.FFI()
     ffi.cdef(declarations)
-    return ffi, ffi.dlopen(str(build(*(HERE / name for name in names))))
+    return ffi, opened(ffi, build(*(HERE / name for name in names)))
 
 
 def match() -> tuple[cffi.FFI, Any]:

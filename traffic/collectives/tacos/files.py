@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,10 +32,8 @@ def save(schedule: Schedule, file: Path) -> None:
     names = COLUMNS if schedule.path is None else (*COLUMNS, PATH)
     columns = {name: getattr(schedule, name) for name in names}
     if file.suffix == ".npz":
-        try:
-            np.savez_compressed(file, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **columns)
-        except OSError as error:
-            raise UsageError(f"cannot write: {error.strerror or error}", file=file) from None
+        with whole(file) as draft, draft.open("wb") as archive:
+            np.savez_compressed(archive, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **columns)
         return
     rows = zip(*(columns[name].tolist() for name in names), strict=True)
     lines = ",\n  ".join(json.dumps(row) for row in rows)
@@ -42,10 +43,29 @@ def save(schedule: Schedule, file: Path) -> None:
 
 def write(file: Path, text: str) -> None:
     """Write a text. Raises UsageError where that fails."""
+    with whole(file) as draft:
+        draft.write_text(text)
+
+
+@contextmanager
+def whole(file: Path) -> Iterator[Path]:
+    """Hold a draft to be written, which becomes the file in the end: who is killed in the middle leaves no half of one.
+
+    What is no file, such as /dev/stdout, is written itself. Raises UsageError where that fails.
+    """
+    target = draft = Path(os.path.realpath(file))
     try:
-        file.write_text(text)
+        if target.is_file() or not target.exists():
+            draft = target.with_name(f".{target.name}.{os.getpid()}")
+        yield draft
+        if draft != target:
+            draft.replace(target)
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror or error}", file=file) from None
+    finally:
+        if draft != target:
+            with suppress(OSError):
+                draft.unlink()
 
 
 def load(file: Path) -> Schedule:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from topologies.errors import UsageError
+from traffic.collectives.tacos.files import whole
 from traffic.collectives.tacos.schedule import TICK, Schedule
 
 SUFFIXES = (".png", ".svg")
@@ -64,7 +65,5 @@ def draw(schedule: Schedule, file: Path) -> None:
     share = utilisation(schedule)
     curve.stairs(share, np.linspace(0, schedule.seconds * 1e6, len(share) + 1), fill=True)
     curve.set(xlabel="time (us)", ylabel="links busy", ylim=(0, 1))
-    try:
-        figure.savefig(file, dpi=110)
-    except OSError as error:
-        raise UsageError(f"cannot write: {error.strerror or error}", file=file) from None
+    with whole(file) as draft:
+        figure.savefig(draft, dpi=110, format=file.suffix[1:])

@@ -216,7 +216,9 @@ def _trees(network: Network, demand: Demand, seed: int) -> Iterator[Schedule]:
     least = bounds(network, demand)
     seconds = max(least.node, least.cut or 0.0)
     latency = max(float(network.latency.mean()), seconds * 1e-5)
-    depth = 1.3 * float(distances(unweighted(network), 0.0, [demand.group[0]])[0, list(demand.group)].max())
+    root = demand.group[0] if demand.collective is Collective.ALL_REDUCE else demand.root
+    outward = network.reversed()[0] if demand.collective is Collective.REDUCE else network
+    depth = 1.3 * float(distances(unweighted(outward), 0.0, [root])[0, list(demand.group)].max())
     per_link = (seconds / latency * depth) ** 0.5
     sends = (len(demand.group) - 1) * (2 if demand.collective is Collective.ALL_REDUCE else 1)
     limit = max(1, TREE_CELLS // network.npus)

@@ -86,14 +86,12 @@ class Verifier:
         self._in_link = np.argsort(network.destination, kind="stable").astype(np.uint32)
         counts = np.bincount(network.destination, minlength=network.npus)
         self._first_in = np.concatenate(([0], np.cumsum(counts))).astype(np.uint32)
-        if network.ports is None:
-            self._first_port = np.arange(network.links + 1, dtype=np.uint32)
-            self._port = np.arange(network.links, dtype=np.uint32)
-            slots = np.ones(network.links, np.int64)
-        else:
-            self._first_port, self._port = packed(network.ports.first, np.uint32), packed(network.ports.port, np.uint32)
-            slots = np.asarray(network.ports.slots, np.int64)
-        self._first_slot = np.concatenate(([0], np.cumsum(slots))).astype(np.uint32)
+        shared, ports = network.ports, []
+        if shared is not None:
+            slots = np.minimum(shared.slots, np.bincount(shared.port, minlength=shared.count))  # no more than links
+            first_slot = np.concatenate(([0], np.cumsum(slots)))
+            ports = [packed(part, np.uint32) for part in (shared.first, shared.port, first_slot)]
+        self._ports = ports  # the library keeps pointers to them
         self._sums = demand.collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE)
         self._played = 0
         p = self._pointer
@@ -101,14 +99,12 @@ class Verifier:
             network.npus,
             network.links,
             demand.chunks,
-            len(slots),
+            0 if shared is None else shared.count,
             p(self._source),
             p(self._destination),
             p(self._first_in),
             p(self._in_link),
-            p(self._first_port),
-            p(self._port),
-            p(self._first_slot),
+            *([p(part) for part in ports] or [self._ffi.NULL] * 3),
             p(self._duration),
             self._sums,
             seed,
