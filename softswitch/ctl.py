@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import grpc
 from google.protobuf.json_format import MessageToDict
@@ -27,9 +28,14 @@ ROLE = "softswitchctl"
 class Client:
     """A thin client of one switch's control channel."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, credentials: grpc.ChannelCredentials | None = None) -> None:
         self.address = address
-        self._channel = grpc.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)])
+        options = [("grpc.enable_http_proxy", 0)]
+        self._channel = (
+            grpc.secure_channel(address, credentials, options=options)
+            if credentials
+            else grpc.insecure_channel(address, options=options)
+        )
 
     def call(self, method: str, **fields: Any) -> Any:
         """Make a unary call; fields that are None stay unset; raises grpc.RpcError."""
@@ -126,10 +132,29 @@ def _watch(client: Client, options: argparse.Namespace) -> None:
             print(f"port {state.port} is {'up' if state.up else 'down'}", flush=True)
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"softswitchctl: {message}\n")
+
+
+def _unsigned(bits: int) -> Callable[[str], int]:
+    """Return what reads a number that a field of so many bits holds."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) >> bits:
+            raise argparse.ArgumentTypeError(f"{text!r} is not in 0..{(1 << bits) - 1}")
+        return int(text)
+
+    return read
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="softswitchctl", description=__doc__)
+    parser = _Parser(prog="softswitchctl", description=__doc__)
     parser.add_argument("--switch", default="127.0.0.1:9559", metavar="HOST:PORT", help="the switch's gRPC address")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--cacert", metavar="PEM", help="TLS: the authority of the switch's certificate")
+    parser.add_argument("--cert", metavar="PEM", help="TLS: our certificate, where the switch asks for one")
+    parser.add_argument("--key", metavar="PEM", help="TLS: its key")
     verbs = parser.add_subparsers(dest="verb", required=True)
 
     def verb(name: str, text: str, run: Callable[[Client, argparse.Namespace], None]) -> argparse.ArgumentParser:
@@ -145,21 +170,21 @@ def _parser() -> argparse.ArgumentParser:
     rate = verb(
         "rate", "shape a port", lambda c, o: c.call("SetPortRate", port=o.port, rate=o.rate, overhead=o.overhead)
     )
-    rate.add_argument("port", type=int)
-    rate.add_argument("rate", type=int, help="bit/s; 0: unlimited")
-    rate.add_argument("--overhead", type=int, help="bytes charged beside each frame (24: as on a wire)")
+    rate.add_argument("port", type=_unsigned(32))
+    rate.add_argument("rate", type=_unsigned(64), help="bit/s; 0: unlimited")
+    rate.add_argument("--overhead", type=_unsigned(32), help="bytes charged beside each frame (24: as on a wire)")
     queue = verb(
         "queue",
         "limit queues",
         lambda c, o: c.call("SetQueue", port=o.port, queue=o.queue, packets=o.packets, bytes=o.bytes),
     )
-    queue.add_argument("port", type=int)
-    queue.add_argument("--queue", type=int, help="one class; default: all")
-    queue.add_argument("--packets", type=int, default=0, help="0: unlimited")
-    queue.add_argument("--bytes", type=int, default=0, help="0: unlimited")
+    queue.add_argument("port", type=_unsigned(32))
+    queue.add_argument("--queue", type=_unsigned(32), help="one class; default: all")
+    queue.add_argument("--packets", type=_unsigned(32), default=0, help="0: unlimited")
+    queue.add_argument("--bytes", type=_unsigned(32), default=0, help="0: unlimited")
     for name, up in (("up", True), ("down", False)):
         state = verb(name, f"take a port {name}", lambda c, o, up=up: c.call("SetPortUp", port=o.port, up=up))  # type: ignore[misc]
-        state.add_argument("port", type=int)
+        state.add_argument("port", type=_unsigned(32))
     depth = verb(
         "depth",
         "let a register read as live depth",
@@ -168,12 +193,12 @@ def _parser() -> argparse.ArgumentParser:
     depth.add_argument("register")
     depth.add_argument("unit", help="packets, bytes or bytes/N")
     capture = verb("capture", "record a port to a pcap file; without a file, end it", _capture)
-    capture.add_argument("port", type=int)
+    capture.add_argument("port", type=_unsigned(32))
     capture.add_argument("path", nargs="?")
     mirror = verb("mirror", "let a clone session copy to ports; without a port, remove it", _mirror)
-    mirror.add_argument("session", type=int)
-    mirror.add_argument("port", type=int, nargs="*")
-    mirror.add_argument("--bytes", type=int, default=0, help="of each copy; 0: whole")
+    mirror.add_argument("session", type=_unsigned(32))
+    mirror.add_argument("port", type=_unsigned(32), nargs="*")
+    mirror.add_argument("--bytes", type=_unsigned(31), default=0, help="of each copy; 0: whole")
     verb("stop", "end the switch", lambda c, _: c.call("Stop"))
     return parser
 
@@ -201,10 +226,22 @@ def _capture(client: Client, options: argparse.Namespace) -> None:
         client.call("StopCapture", port=options.port)
 
 
+def _credentials(options: argparse.Namespace) -> grpc.ChannelCredentials | None:
+    """Read the files of TLS, if any are named; raises OSError."""
+    if not (options.cacert or options.cert or options.key):
+        return None
+    read = [Path(name).read_bytes() if name else None for name in (options.cacert, options.key, options.cert)]
+    return grpc.ssl_channel_credentials(*read)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, 1 for a failure, 2 for wrong usage."""
     options = _parser().parse_args(arguments)
-    client = Client(options.switch)
+    try:
+        client = Client(options.switch, _credentials(options))
+    except OSError as error:
+        print(f"softswitchctl: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
     try:
         options.run(client, options)
     except grpc.RpcError as error:

@@ -27,7 +27,8 @@ class ProgramError(SwitchError):
         self.message = message
         self.place = place
         self.source = source
-        super().__init__(": ".join(part for part in (source, place, message) if part))
+        line = ": ".join(part for part in (source, place, message) if part)
+        super().__init__(line if line.isprintable() else line.encode("unicode_escape").decode())
 
     def located(self, *, source: str = "", place: str = "") -> ProgramError:
         """Return the same error with the outer part of its place, or its source, filled in."""

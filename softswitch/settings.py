@@ -168,4 +168,6 @@ def _read(kind: Any, value: object, place: str) -> Any:
         raise SettingsError(
             f"{place}: expected {'a number' if kind is int else kind.__name__}, not {json.dumps(value)}"
         )
+    if isinstance(value, str) and "\0" in value:
+        raise SettingsError(f"{place}: a zero byte stands in {json.dumps(value)}")
     return value

@@ -21,4 +21,15 @@ def compile_program(document: dict[str, Any], source_name: str) -> str:
     except ProgramError as error:
         raise error.located(source=source_name) from None
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise ProgramError(f"malformed BMv2 JSON ({type(error).__name__}: {error})", source=source_name) from error
+        said = f"malformed BMv2 JSON ({type(error).__name__}: {error})"
+        raise ProgramError(said, place=_place_of(error), source=source_name) from error
+
+
+def _place_of(error: BaseException) -> str:
+    """Return the place in the program that was being read, as the innermost function that knows one tells it."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        known = trace.tb_frame.f_locals
+        innermost = known.get("where") or known.get("place") or getattr(known.get("self"), "place", None)
+        place, trace = innermost if isinstance(innermost, str) else place, trace.tb_next
+    return place

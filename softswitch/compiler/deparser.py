@@ -4,61 +4,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from softswitch.compiler.calculations import Calculations
+from softswitch.compiler.carried import added_headers
 from softswitch.compiler.expressions import Expressions, convert
 from softswitch.compiler.model import Json, member, refuse
-from softswitch.compiler.packing import emit_header, fixed_pieces, header_bytes
+from softswitch.compiler.packing import emit_changed, emit_header, fixed_pieces, header_bytes
 from softswitch.compiler.phv import HeaderReference
 from softswitch.compiler.primitives import ActionScope, Primitives
 from softswitch.compiler.unit import Unit, indent
-
-
-def added_headers(unit: Unit) -> set[str]:
-    """Find the headers that something other than an extraction may make valid, by their C lvalue."""
-    added: set[str] = set()
-
-    def everything_in(node: Json) -> None:
-        """Note all headers that a node names."""
-        if isinstance(node, list):
-            for item in node:
-                everything_in(item)
-        elif isinstance(node, dict):
-            kind, value = node.get("type"), node.get("value")
-            names: list[Any] = []
-            if kind == "header":
-                names = [value]
-            elif kind == "header_stack" and value in unit.program.stacks:
-                names = [element.name for element in unit.program.stacks[value].elements]
-            elif kind == "header_union" and value in unit.program.unions:
-                names = [header.name for header in unit.program.unions[value].members]
-            elif kind == "header_union_stack" and value in unit.program.union_stacks:
-                union_stack = unit.program.union_stacks[value]
-                names = [header.name for union in union_stack.elements for header in union.members]
-            added.update(unit.layout.header(name, "").code for name in names)
-            for item in node.values():
-                everything_in(item)
-
-    makers = {
-        "add_header", "add_header_fast", "assign_header", "copy_header", "assign_union", "assign_header_stack",
-        "assign_union_stack", "push",
-    }  # fmt: skip
-
-    def search(node: Json) -> None:
-        if isinstance(node, list):
-            for item in node:
-                search(item)
-        elif isinstance(node, dict):
-            if node.get("op") in makers:
-                everything_in(node.get("parameters"))
-            for item in node.values():
-                search(item)
-
-    search([action.primitives for action in unit.program.actions])
-    search(unit.program.parser)
-    search(unit.program.deparser)
-    return added
 
 
 class Deparser:
@@ -79,7 +32,7 @@ class Deparser:
 
         Headers that only the parser makes valid take the place they came from.
         """
-        added = added_headers(self.unit)
+        added = added_headers(self.unit.program, self.unit.layout)
         total = 0
         seen: set[str] = set()
         for header in self.headers:
@@ -136,25 +89,57 @@ class Deparser:
         return [*lines, "}", ""]
 
     def function(self) -> list[str]:
-        """Write `deparse_packet`: headers go in front of the payload."""
+        """Write `deparse_packet`: headers go in front of the payload.
+
+        Where all carried headers are to stand where they came in, their bytes stay; else these are kept aside first.
+        """
         layout = self.unit.layout
         lines = ["static bool deparse_packet(struct ss_state *s, struct ss_packet *p, struct phv *h)", "{"]
         lines.append("    update_checksums(s, p, h);")
         primitives = self.unit.program.deparser.get("primitives") or []
         lines += indent(self.primitives.statements(primitives, "deparsers/deparser"))
-        lines.append("    uint32_t size = 0;")
+        lines += ["    uint32_t size = 0;", "    bool moved = false;"]
+        keep: list[str] = []
+        bring: list[str] = []
+        room = 0
         for header in self.headers:
             size = header_bytes(layout, header)
-            lines.append(f"    size += {header.valid} ? {size} : 0;" if not header.metadata else f"    size += {size};")
-        lines += ["    uint8_t *q = ss_make_room(p, size);", "    if (!q) return false;"]
+            name = self._carried(header)
+            if name is None:
+                lines.append(f"    size += {size if header.metadata else f'{header.valid} ? {size} : 0'};")
+                bring.append(f"r += {size if header.metadata else f'{header.valid} ? {size} : 0'};")
+            else:
+                lines.append(f"    if ({header.valid}) {{ moved |= {layout.at(name)} != size; size += {size}; }}")
+                keep.append(f"if ({header.valid}) memcpy(kept + {room}, p->data + {layout.at(name)}, {size});")
+                bring.append(f"if ({header.valid}) {{ memcpy(r, kept + {room}, {size}); r += {size}; }}")
+                room += header.type.fixed_bits // 8
+        lines += ["    uint8_t *q = p->data;", "    if (__builtin_expect(moved || size != p->payload, 0)) {"]
+        lines += indent([f"uint8_t kept[{room}];", *keep], 2) if room else []
+        lines += ["        q = ss_make_room(p, size);", "        if (!q) return false;"]
+        lines += indent(["uint8_t *r = q;", *bring], 2) if room else []
+        lines.append("    }")
         for header in self.headers:
-            pieces = fixed_pieces(layout, header)
-            ragged = any(piece.offset % 8 and piece.bits > 64 for piece in pieces) or header.type.varbit is not None
-            body = emit_header(layout, header, "q")
-            size = header_bytes(layout, header)
-            if ragged or any("ss_put_bits" in line for line in body):
-                body = [f"memset(q, 0, {size});", *body]
+            name = self._carried(header)
+            if name is None:
+                body = self._emission(header)
+            else:
+                body = emit_changed(layout, header, self.unit.carried[name].changed, "q")
             lines.append(f"    if ({header.valid}) {{")
-            lines += indent([*body, f"q += {size};"], 2)
+            lines += indent([*body, f"q += {header_bytes(layout, header)};"], 2)
             lines.append("    }")
-        return [*lines, "    return true;", "}", ""]
+        return [*lines, "    (void)q;", "    return true;", "}", ""]
+
+    def _carried(self, header: HeaderReference) -> str | None:
+        """Return the name of a carried header."""
+        name = header.header.name if header.header is not None else None
+        return name if name in self.unit.carried else None
+
+    def _emission(self, header: HeaderReference) -> list[str]:
+        """Write a whole header."""
+        layout = self.unit.layout
+        pieces = fixed_pieces(layout, header)
+        ragged = any(piece.offset % 8 and piece.bits > 64 for piece in pieces) or header.type.varbit is not None
+        body = emit_header(layout, header, "q")
+        if ragged or any("ss_put_bits" in line for line in body):
+            body = [f"memset(q, 0, {header_bytes(layout, header)});", *body]
+        return body

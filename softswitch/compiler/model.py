@@ -21,6 +21,7 @@ KNOWN_SECTIONS = frozenset(
         "checksums", "force_arith", "extern_instances", "field_aliases", "config_options",
     ]
 )  # fmt: skip
+MOST_BYTES = 1 << 30  # of one array of counters, meters or registers
 CORE_ERRORS = (
     "NoError", "PacketTooShort", "NoMatch", "StackOutOfBounds", "HeaderTooShort", "ParserTimeout",
     "ParserInvalidArgument",
@@ -290,8 +291,9 @@ class Pipeline:
 
 @dataclass
 class Program:
-    """Everything in the file."""
+    """Everything in the file, which is `document`."""
 
+    document: dict[str, Json] = field(default_factory=dict)
     header_types: dict[str, HeaderType] = field(default_factory=dict)
     headers: dict[str, Header] = field(default_factory=dict)
     stacks: dict[str, Stack] = field(default_factory=dict)
@@ -346,7 +348,7 @@ def read_program(document: dict[str, Json]) -> Program:
         refuse(f"unknown section '{unknown[0]}'")
     for needed in ("header_types", "headers", "parsers", "deparsers", "pipelines"):
         member(document, needed, "")
-    program = Program()
+    program = Program(document)
     _read_headers(program, document)
     _read_stateful(program, document)
     _read_actions(program, document)
@@ -432,10 +434,18 @@ def _header_type(item: Json, place: str) -> HeaderType:
     return HeaderType(item["name"], tuple(fields), item.get("length_exp"))
 
 
+def _size(item: Json, place: str, cell_bytes: int) -> int:
+    """Read how many cells an array has: memory for all of them is taken when the program is loaded."""
+    size, most = int(member(item, "size", place)), MOST_BYTES // cell_bytes
+    if not 0 <= size <= most:
+        refuse(f"has {size} cells: there is room for 0 to {most}", place)
+    return size
+
+
 def _read_stateful(program: Program, document: Json) -> None:
     for item, place in items(document, "counter_arrays"):
         direct = bool(item.get("is_direct"))
-        size = 0 if direct else int(member(item, "size", place))
+        size = 0 if direct else _size(item, place, 16)
         array = Array(item["name"], len(program.counters), size, direct, item.get("binding"))
         program.counters[array.name] = array
     for item, place in items(document, "meter_arrays"):
@@ -448,15 +458,15 @@ def _read_stateful(program: Program, document: Json) -> None:
         result = (target[0], target[1]) if target else None
         direct = bool(item.get("is_direct"))
         array = Array(
-            item["name"], len(program.meters), int(member(item, "size", place)), direct, item.get("binding"),
+            item["name"], len(program.meters), _size(item, place, 64), direct, item.get("binding"),
             in_bytes=kind == "bytes", result=result,
         )  # fmt: skip
         program.meters[array.name] = array
     for item, place in items(document, "register_arrays"):
-        array = Array(
-            item["name"], len(program.registers), int(member(item, "size", place)),
-            bits=int(member(item, "bitwidth", place)),
-        )  # fmt: skip
+        bits = int(member(item, "bitwidth", place))
+        if bits < 1:
+            refuse(f"has cells of {bits} bits", place)
+        array = Array(item["name"], len(program.registers), _size(item, place, (bits + 63) // 64 * 8), bits=bits)
         program.registers[array.name] = array
     for item, place in items(document, "calculations"):
         program.calculations[item["name"]] = Calculation(
@@ -551,6 +561,9 @@ def _table(program: Program, item: Json, place: str) -> Table:
         actions = tuple(program.action_with_id(number, place) for number in item["action_ids"])
     else:
         actions = tuple(program.action_named(action, place) for action in member(item, "actions", place))
+    twice = next((action.name for action in actions if actions.count(action) > 1), None)
+    if twice is not None:
+        refuse(f"lists action '{twice}' twice", place)
     kind = item.get("type", "simple")
     if kind not in ("simple", "indirect", "indirect_ws"):
         refuse(f"table type '{kind}' is unknown", place)

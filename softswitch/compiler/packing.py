@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from softswitch.compiler.phv import FieldReference, HeaderReference, Layout
@@ -35,21 +35,6 @@ def runs(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
 def _is_word(run: Sequence[Piece]) -> bool:
     bits = sum(piece.bits for piece in run)
     return run[0].offset % 8 == 0 and bits % 8 == 0 and bits <= 64
-
-
-def merged(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """Like runs, but short runs of one register's width stand together."""
-    pending: list[Piece] = []
-    for run in runs(pieces):
-        both = [*pending, *run]
-        if pending and _is_word(both) and len(run) == 1 and len(pending) == 1 and sum(p.bits for p in both) <= 32:
-            pending = both
-            continue
-        if pending:
-            yield pending
-        pending = run
-    if pending:
-        yield pending
 
 
 def fixed_pieces(layout: Layout, header: HeaderReference) -> list[Piece]:
@@ -158,6 +143,21 @@ def emit_header(layout: Layout, header: HeaderReference, base: str) -> list[str]
         lines += ["  " + line for line in emit(after, "after")]
         lines.append("}")
     return lines
+
+
+def emit_changed(layout: Layout, header: HeaderReference, changed: Collection[str], base: str) -> list[str]:
+    """Write statements that store those bytes of a header at `base` that fields of these names are in."""
+    return [line for run in _runs_with(layout, header, changed) for line in emit(run, base)]
+
+
+def extract_used(layout: Layout, header: HeaderReference, used: Collection[str], base: str) -> list[str]:
+    """Write statements that fill the fields of a header that stand in bytes with those of these names."""
+    return [line for run in _runs_with(layout, header, used) for line in extract(run, base)]
+
+
+def _runs_with(layout: Layout, header: HeaderReference, names: Collection[str]) -> Iterator[list[Piece]]:
+    wanted = {layout.member(header, field).code for field in header.type.fields if field.name in names}
+    return (run for run in runs(fixed_pieces(layout, header)) if any(piece.code in wanted for piece in run))
 
 
 def extract_header(layout: Layout, header: HeaderReference, base: str, varbit_bits: str | None) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from softswitch.compiler.calculations import Calculations
 from softswitch.compiler.expressions import Expressions, Value, constant, convert, kind_of
 from softswitch.compiler.model import Json, hexstr, items, member, refuse
-from softswitch.compiler.packing import extract_header
+from softswitch.compiler.packing import extract_header, extract_used
 from softswitch.compiler.phv import HeaderReference, identifier, words
 from softswitch.compiler.primitives import ActionScope, Primitives
 from softswitch.compiler.unit import Unit, indent
@@ -206,9 +206,14 @@ class Parser:
         others = self.primitives.clear_others(header)
         if varbit is None:
             size = fixed // 8
+            name = header.header.name if header.header is not None else ""
+            if name in self.unit.carried:
+                body = [f"{self.layout.at(name)} = (uint32_t)(d - p->data);"]
+                body += extract_used(self.layout, header, self.unit.carried[name].used, "d")
+            else:
+                body = [*others, *extract_header(self.layout, header, "d", None)]
             return [
-                f"if (end - d < {size}) {self.fail('PacketTooShort')}", *others,
-                *extract_header(self.layout, header, "d", None), f"{header.valid} = 1;", f"d += {size};",
+                f"if (end - d < {size}) {self.fail('PacketTooShort')}", *body, f"{header.valid} = 1;", f"d += {size};",
             ]  # fmt: skip
         if length is None:
             length = header.type.length_expression

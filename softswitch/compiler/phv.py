@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from softswitch.compiler.model import Field, Header, HeaderType, Json, Program, Stack, Union, UnionStack, refuse
@@ -167,6 +168,14 @@ class Layout:
             None if union is None else f"h->{self._members['union ' + union.name]}",
         )  # fmt: skip
 
+    def is_alone(self, name: str) -> bool:
+        """Tell whether an instance belongs to no stack and no union."""
+        return "." not in self._members[name]
+
+    def at(self, name: str) -> str:
+        """C lvalue of where in its frame a carried header begins."""
+        return f"h->at_{self._members[name]}"
+
     def union_of(self, header: Header) -> Union | None:
         """Return the union that an instance belongs to."""
         return self._union_of.get(header.name)
@@ -218,8 +227,11 @@ class Layout:
         """Name the C struct of a header type."""
         return f"struct {self._struct[type_.name]}"
 
-    def declare(self) -> str:
-        """Write the structs of all header types and `struct phv`: metadata first, headers after `parsed`."""
+    def declare(self, carried: Iterable[str]) -> str:
+        """Write the structs of all header types and `struct phv`: metadata first, headers after `parsed`.
+
+        Of headers that are carried the place in the frame stands beside them.
+        """
         lines: list[str] = []
         for type_ in self.program.header_types.values():
             lines.append(f"{self.struct(type_)} {{")
@@ -243,6 +255,7 @@ class Layout:
         lines.append("    char parsed[0] __attribute__((aligned(16)));")
         lines.append("    int32_t growth;         /* bytes of headers added less removed, for packet_length */")
         lines.append("    uint8_t exited;")
+        lines += [f"    uint32_t at_{self._members[name]};" for name in carried]
         for header in self.program.headers.values():
             if not header.metadata and "." not in self._members[header.name]:
                 lines.append(f"    {self.struct(header.type)} {self._members[header.name]};")

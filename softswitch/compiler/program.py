@@ -52,7 +52,8 @@ def write_program(unit: Unit, source_name: str) -> str:
     lists = _copy_list(unit)
     objects = _objects(unit, tables, parser, calculations)
     sections = [
-        unit.layout.declare(), "\n".join(unit.declare_data(a) for a in unit.program.actions if a.parameters) + "\n",
+        unit.layout.declare(unit.carried),
+        "\n".join(unit.declare_data(a) for a in unit.program.actions if a.parameters) + "\n",
         *("\n".join(part) for part in objects.declarations), "\n".join(calculations.functions),
         "\n".join(actions), "\n".join(applications), "\n".join(parsing), "\n".join(around), "\n".join(controls),
         "\n".join(digests), "\n".join(lists), "\n".join(objects.functions),

@@ -12,6 +12,8 @@ from softswitch.compiler.phv import FieldReference
 from softswitch.compiler.unit import Unit, action_data, c_bytes, c_string
 
 INDEX_BITS = 16  # keys up to here index an array
+FEW_CHUNKS = 8  # up to here a lookup in a table's only block looks at all of them
+PAGED_BITS = 16  # ranges up to here are looked up by their bytes
 KINDS = {"exact": "SS_EXACT", "lpm": "SS_LPM", "ternary": "SS_TERNARY", "range": "SS_RANGE", "optional": "SS_OPTIONAL"}
 MAX_WORDS = 64
 
@@ -128,7 +130,6 @@ class Tables:
             default_action = str(action.index)
             lines.append(f"static const uint8_t default_{name}[] = {{{self._data(action, values, table.place)}}};")
             default_parameters = f"default_{name}"
-        sizes = [action_data(action.parameters).size for action in table.actions]
         prefix = next((i for i, key in enumerate(table.keys) if key.kind == "lpm"), 0)
         has_priority = method == "SS_METHOD_RULES"
         profile = -1 if table.profile is None else table.profile.index
@@ -149,7 +150,7 @@ class Tables:
                 f".range_count = {len(packed.ranges)}, .ranges = ranges_{name},"
             )
         lines += [
-            f"    .data_bytes = {max(sizes, default=0)}, .default_action = {default_action}, "
+            f"    .data_bytes = {self._data_bytes(table)}, .default_action = {default_action}, "
             f".default_parameters = {default_parameters},",
             f"    .default_is_const = {_flag(table.default_entry_const)}, "
             f".default_action_is_const = {_flag(table.default_action_const)},",
@@ -250,7 +251,7 @@ class Tables:
         """Write a table's application: what runs is returned as hit << 31 | action, SS_NO_ACTION if nothing."""
         name = self.unit.table(table)
         head = f"static inline uint32_t apply_{name}(struct ss_state *s, struct ss_packet *p, struct phv *h)"
-        lines = [head, "{"]
+        lines = [*self._search(table), head, "{"]
         body = self._fixed(table)
         if body is None:
             body = self._lookup(table)
@@ -279,6 +280,39 @@ class Tables:
         argument = ", &d" if action.parameters else ""
         return [*lines, f"{self.unit.action(action)}(s, p, h{argument});", f"return {action.index};"]
 
+    def _search(self, table: Table) -> list[str]:
+        """Write the search of a table whose rows are not all in one block of bit vectors."""
+        find = {"SS_METHOD_PREFIX": "ss_find_prefix", "SS_METHOD_RULES": "ss_find_rule"}.get(self.method(table))
+        if find is None:
+            return []
+        head = f"static __attribute__((noinline)) uint32_t search_{self.unit.table(table)}"
+        return [
+            f"{head}(struct ss_table *t, const uint64_t *key)", "{",
+            f"    return {find}(t, key, {self.packed[table.index].words});", "}", "",
+        ]  # fmt: skip
+
+    def _accepts(self, table: Table) -> list[str]:
+        """Write what the only block of a table accepts by each chunk and range of the key; none if those are many."""
+        packed = self.packed[table.index]
+        references = self.fields[table.index]
+        long = [(r, number) for r, number in enumerate(packed.ranges) if references[number].bits > 8]
+        too_long = any(references[number].bits > PAGED_BITS for _, number in long)
+        if self.method(table) not in ("SS_METHOD_PREFIX", "SS_METHOD_RULES") or too_long:
+            return []
+        if len(packed.chunks) > FEW_CHUNKS:
+            return []
+        accepts = []
+        for c, (word, shift, _, _) in enumerate(packed.chunks):
+            accepts.append(f"ss_chunk_accepts(v, {c}, key[{word}] >> {shift})")
+        for r, number in long:
+            word, shift = packed.slots[number]
+            accepts.append(f"ss_page_accepts(v, {r}, key[{word}] >> {shift})")
+        return accepts
+
+    @staticmethod
+    def _data_bytes(table: Table) -> int:
+        return max((action_data(action.parameters).size for action in table.actions), default=0)
+
     def _lookup(self, table: Table) -> list[str]:
         method = self.method(table)
         lines = [f"struct ss_table *t = &s->tables[{table.index}];", "struct ss_row *row, *run;", "uint32_t hit = 0;"]
@@ -289,12 +323,24 @@ class Tables:
             find = {
                 "SS_METHOD_INDEX": "ss_find_index(t, key)",
                 "SS_METHOD_HASH": f"ss_find_hash(t, key, {words})",
-                "SS_METHOD_PREFIX": f"ss_find_prefix(t, key, {words})",
-                "SS_METHOD_RULES": f"ss_find_rule(t, key, {words})",
-            }[method]
+            }.get(method, f"search_{self.unit.table(table)}(t, key)")
             lines.append(f"const uint64_t key[{words}] = {{{', '.join(self.key_words(table))}}};")
-            lines.append(f"uint32_t number = {find};")
-            lines.append("row = run = number == SS_NO_ROW ? t->default_row : ss_row_at(t, number);")
+            accepts = self._accepts(table)
+            if accepts:
+                lines += [
+                    "const struct ss_vectors *v = t->only;", "uint32_t number;",
+                    "if (__builtin_expect(v != NULL, 1)) {",
+                    f"    uint64_t accepted = {' & '.join(['v->all', *accepts])};",
+                    "    number = accepted ? v->rows[__builtin_ctzll(accepted)] : SS_NO_ROW;", "} else {",
+                    f"    number = {find};", "}",
+                ]  # fmt: skip
+            else:
+                lines.append(f"uint32_t number = {find};")
+            stride = f"SS_ROW_STRIDE({0 if table.profile else self._data_bytes(table)})"
+            lines.append(
+                f"row = run = number == SS_NO_ROW ? t->default_row"
+                f" : (struct ss_row *)(t->rows + (size_t)number * {stride});"
+            )
             lines.append("if (number != SS_NO_ROW) {")
             lines.append("    hit = 1u << 31;")
             if table.profile is not None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from softswitch.compiler.carried import carried_headers
 from softswitch.compiler.model import Action, Parameter, Program, Table
 from softswitch.compiler.phv import Layout, identifier, native_bytes, words
 
@@ -39,6 +40,7 @@ class Unit:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.layout = Layout(program)
+        self.carried = carried_headers(program, self.layout)
 
     @staticmethod
     def action(action: Action) -> str:

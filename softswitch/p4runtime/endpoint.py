@@ -266,10 +266,14 @@ class Endpoint:
         with self.lock:
             try:
                 self._take_up(file.records())
-            except StatusError as error:
+                self._state_file = file
+                self._rewrite_state()
+            except (StatusError, SwitchError) as error:
+                self._state_file = None
+                file.close()
+                if isinstance(error, SwitchError):
+                    raise
                 raise SwitchError(f"{file.path}: {error.message}") from error
-            self._state_file = file
-            self._rewrite_state()
 
     def _take_up(self, records: list[Record]) -> None:
         if not records:

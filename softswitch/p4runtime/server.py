@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Executor
 from functools import partial
@@ -248,14 +249,24 @@ async def _abort(context: Any, error: StatusError) -> None:
 
 
 def _credentials(tls: TlsSettings) -> Any:
-    def content(path: str) -> bytes:
+    """Read the server's files; raises SettingsError for what is no certificate, no key, or no pair."""
+    try:  # gRPC says no more than that it cannot listen
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.certificate, tls.key)
+    except ssl.SSLError as error:
+        reason = "they do not belong together" if error.reason == "KEY_VALUES_MISMATCH" else "no PEM"
+        raise SettingsError(f"certificate {tls.certificate}, key {tls.key}: {reason}") from error
+    except OSError as error:
+        raise SettingsError(f"certificate {tls.certificate}, key {tls.key}: {error.strerror}") from error
+    if tls.authority:
         try:
-            return Path(path).read_bytes()
-        except OSError as error:
-            raise SettingsError(f"{path}: {error.strerror}") from error
-
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(tls.authority)
+        except (ssl.SSLError, OSError) as error:
+            reason = "no PEM certificate" if isinstance(error, ssl.SSLError) else str(error.strerror)
+            raise SettingsError(f"authority {tls.authority}: {reason}") from error
+    elif tls.client_must_prove:
+        raise SettingsError("clients must prove themselves, but no authority is named whose certificates count")
     return grpc.ssl_server_credentials(
-        [(content(tls.key), content(tls.certificate))],
-        root_certificates=content(tls.authority) if tls.authority else None,
+        [(Path(tls.key).read_bytes(), Path(tls.certificate).read_bytes())],
+        root_certificates=Path(tls.authority).read_bytes() if tls.authority else None,
         require_client_auth=tls.client_must_prove,
     )

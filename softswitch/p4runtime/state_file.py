@@ -37,9 +37,11 @@ class StateFile:
     """One switch's file; a second process that wants it gets SwitchError."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = path = Path(os.path.realpath(path))  # not a link to the file is written anew, but the file
         self._size = self._rewritten = 0
         self._file: IO[bytes] | None = None
+        if path.exists() and not path.is_file():  # a file written anew would take a device's place
+            raise SwitchError(f"{path}: this is no regular file")
         self._lock_path = path.with_name(path.name + ".lock")
         try:
             self._lock = self._lock_path.open("w")

@@ -353,10 +353,9 @@ enum ss_status ss_profile_open(struct ss_profile *profile, const struct ss_profi
                                const struct ss_engine_services *services, const struct ss_action_info *actions,
                                const struct ss_native_action *natives, uint32_t parameter_bytes)
 {
-    uint32_t stride = SS_ROW_HEADER + layout->data_bytes;
     *profile = (struct ss_profile){
         .layout = layout, .state = state, .services = services, .actions = actions, .natives = natives,
-        .stride = stride <= 32 ? 32 : (stride + 63) / 64 * 64, .blob_stride = parameter_bytes,
+        .stride = SS_ROW_STRIDE(layout->data_bytes), .blob_stride = parameter_bytes,
         .member_ids = {ss_hash_nothing, 0, 0}, .group_ids = {ss_hash_nothing, 0, 0},
     };
     return SS_OK;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 struct pcap_io {
     struct io io;
@@ -34,6 +35,12 @@ static bool read_header(struct pcap_io *io)
     io->is_swapped = swapped == MAGIC_US || swapped == MAGIC_NS;
     uint32_t magic = order(io, header[0]);
     return (magic == MAGIC_US || magic == MAGIC_NS) && (order(io, header[5]) & 0xffff) == 1;
+}
+
+static bool are_one_file(const char *one, const char *other)
+{
+    struct stat a, b;
+    return !stat(one, &a) && !stat(other, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 static void pcap_close(struct io *io)
@@ -72,6 +79,8 @@ static struct io *pcap_open(struct ss_switch *sw, const char *interface, const c
         explain(error, error_bytes, "%s: %s", in, strerror(errno)), reason = in;
     else if (*in && !read_header(io))
         explain(error, error_bytes, "%s is no pcap file of Ethernet frames", in), reason = in;
+    else if (*in && *out && are_one_file(in, out))     /* opened for writing, it would be empty before it is read */
+        explain(error, error_bytes, "%s is read and written at once", in), reason = out;
     else if (*out && !(io->out = capture_open(out)))
         explain(error, error_bytes, "%s: %s", out, strerror(errno)), reason = out;
     if (reason) {

@@ -30,9 +30,10 @@ static struct ss_vectors *new_block(struct ss_blocks *blocks, uint32_t at)
     return blocks->order[at];
 }
 
-static void free_block(struct ss_blocks *blocks, uint32_t at)
+static void free_block(struct ss_table *table, uint32_t at)
 {
-    ss_vectors_free(blocks->order[at]);
+    struct ss_blocks *blocks = &table->blocks;
+    ss_vectors_free(table, blocks->order[at]);
     memmove(blocks->order + at, blocks->order + at + 1, (--blocks->count - at) * sizeof *blocks->order);
 }
 
@@ -102,15 +103,16 @@ static void block_insert(struct ss_table *table, uint32_t row)
 }
 
 /* Join a block with the next if they have become small; let an empty one go. */
-static void join(struct ss_blocks *blocks, uint32_t at)
+static void join(struct ss_table *table, uint32_t at)
 {
+    struct ss_blocks *blocks = &table->blocks;
     struct ss_vectors *block = blocks->order[at];
     if (at + 1 < blocks->count && block->count + blocks->order[at + 1]->count <= SS_FEW_RULES / 2) {
         append(block, blocks->order[at + 1]->rows, blocks->order[at + 1]->count);
-        free_block(blocks, at + 1);
+        free_block(table, at + 1);
     }
     if (!block->count)
-        free_block(blocks, at);
+        free_block(table, at);
 }
 
 static void block_remove(struct ss_table *table, uint32_t row)
@@ -120,13 +122,13 @@ static void block_remove(struct ss_table *table, uint32_t row)
     uint32_t at = place_in(table, block, row);
     memmove(block->rows + at, block->rows + at + 1, (--block->count - at) * sizeof *block->rows);
     block->stale = true;
-    join(&table->blocks, number);
+    join(table, number);
 }
 
 static void forget_blocks(struct ss_table *table)
 {
     for (uint32_t b = 0; b < table->blocks.count; b++)
-        ss_vectors_free(table->blocks.order[b]);
+        ss_vectors_free(table, table->blocks.order[b]);
     free(table->blocks.order);
     table->blocks = (struct ss_blocks){0};
 }
@@ -382,7 +384,7 @@ static void regroup(struct ss_table *table)
             block->count = left;
         }
         for (uint32_t b = blocks->count; b-- > 0;)
-            join(blocks, b);
+            join(table, b);
     }
     blocks->regroup_at = blocks->count < FIRST_REGROUP / 2 ? FIRST_REGROUP : 2 * blocks->count;
 }
@@ -393,6 +395,7 @@ static void regroup(struct ss_table *table)
  * one or two lengths is quicker. */
 void ss_prefixes_changed(struct ss_table *table)
 {
+    table->only = NULL;
     table->by_vectors = table->count <= SS_FEW_RULES
         && (table->layout->chunk_count <= 8 || table->prefixes.length_count > 2);
     if (!table->by_vectors)
@@ -405,6 +408,7 @@ void ss_prefixes_changed(struct ss_table *table)
 
 void ss_rules_insert(struct ss_table *table, uint32_t row)
 {
+    table->only = NULL;
     struct ss_tuple *tuple = choose_tuple(table, row);
     if (tuple) {
         tuple_insert(table, tuple, row);
@@ -418,6 +422,7 @@ void ss_rules_insert(struct ss_table *table, uint32_t row)
 void ss_rules_remove(struct ss_table *table, uint32_t row)
 {
     struct ss_blocks *blocks = &table->blocks;
+    table->only = NULL;
     if (table->records[row].tuple == SS_NO_ROW) {
         block_remove(table, row);
         if (blocks->regroup_at > 4 * blocks->count)
@@ -438,6 +443,11 @@ void ss_table_settle(struct ss_table *table)
     for (uint32_t b = 0; b < table->blocks.count; b++)
         if (table->blocks.order[b]->stale)
             ss_vectors_build(table, table->blocks.order[b]);
+    bool prefixes = table->layout->method == SS_METHOD_PREFIX;
+    if (prefixes ? !table->by_vectors : table->blocks.count != 1 || table->tuples.count)
+        return;
+    ss_vectors_page(table, table->blocks.order[0]);
+    table->only = table->blocks.order[0];
 }
 
 void ss_rules_close(struct ss_table *table)

@@ -712,18 +712,13 @@ enum ss_status ss_table_set_direct_counter(struct ss_table *table, const struct 
 
 /* ---- life ---- */
 
-static uint32_t rounded(uint32_t bytes)
-{
-    return bytes <= 32 ? 32 : (bytes + 63) / 64 * 64;
-}
-
 enum ss_status ss_table_open(struct ss_table *table, const struct ss_table_layout *layout, struct ss_state *state,
                              struct ss_profile *profile, const struct ss_action_info *actions,
                              const struct ss_native_action *natives)
 {
     *table = (struct ss_table){.layout = layout, .state = state, .profile = profile, .actions = actions,
                                .natives = natives, .free_row = SS_NO_ROW};
-    table->stride = rounded(SS_ROW_HEADER + (profile ? 0 : layout->data_bytes));
+    table->stride = SS_ROW_STRIDE(profile ? 0 : layout->data_bytes);
     bool masked = false;
     uint32_t parameters = 0;
     for (uint32_t f = 0; f < layout->info.field_count; f++)
@@ -739,7 +734,7 @@ enum ss_status ss_table_open(struct ss_table *table, const struct ss_table_layou
         prefixes_open(table);
     if (layout->method == SS_METHOD_INDEX)
         table->index = ss_zeroed((size_t)1 << layout->index_bits, sizeof *table->index);
-    table->default_row = (struct ss_row *)grow_rows(NULL, 0, 1, rounded(SS_ROW_HEADER + layout->data_bytes));
+    table->default_row = (struct ss_row *)grow_rows(NULL, 0, 1, SS_ROW_STRIDE(layout->data_bytes));
     table->default_parameters = ss_zeroed(parameters, 1);
     restore_default(table);
     for (uint32_t e = 0; e < layout->entry_count; e++) {

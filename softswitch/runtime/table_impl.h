@@ -16,6 +16,8 @@
 #define SS_NO_ROW UINT32_MAX
 #define SS_NO_ACTION INT32_MAX       /* bit 31 of what an application returns tells a hit */
 #define SS_ROW_HEADER 32           /* action data starts here, 16-byte aligned */
+/* Bytes from a row to the next, with so many of action data: none lies across two cache lines that fits one. */
+#define SS_ROW_STRIDE(data_bytes) ((data_bytes) == 0 ? SS_ROW_HEADER : (SS_ROW_HEADER + (data_bytes) + 63) / 64 * 64)
 #define SS_MAX_WORDS 64            /* of a packed key */
 #define SS_VALUE_SET_SIZE 1024     /* members of a value set: BMv2 JSON names no size */
 #define SS_FEW_RULES 64            /* up to here rules are matched by bit vectors */
@@ -102,6 +104,9 @@ struct ss_prefixes {
 struct ss_vector_chunk { uint32_t at /* byte of the key */, share /* of pairs that accept, in 1/2^16 */;
                          const uint64_t *accepts; };
 struct ss_vector_range { uint16_t word; uint8_t shift; uint32_t steps; uint64_t mask; const uint64_t *bounds, *accepts; };
+/* A range field of 9 to 16 bits by its upper byte: where its vectors begin << 8 | the part of the lower byte that counts,
+ * which is nothing where all lower bytes are alike. */
+struct ss_vector_pages { uint32_t first[256]; uint64_t *accepts; };
 struct ss_vectors {
     uint64_t all;
     uint32_t chunk_count /* a multiple of SS_CHUNKS_AT_ONCE: the last one may stand there again */, range_count;
@@ -110,7 +115,8 @@ struct ss_vectors {
     uint32_t count, rows[SS_FEW_RULES];  /* the best first */
     struct ss_vector_chunk *chunks;
     struct ss_vector_range *ranges;
-    uint64_t *storage;
+    struct ss_vector_pages *pages; /* one for each range field, in a table's only block */
+    uint64_t *storage;             /* 256 vectors for each chunk, then bounds and vectors of ranges */
 };
 
 /* Rules are in blocks of bit vectors, all of a block before all of the next. Masks that many of them have move into
@@ -142,6 +148,7 @@ struct ss_table {
     struct ss_hash hash;                             /* SS_METHOD_HASH; for rules: whole entries, by identity */
     struct ss_prefixes prefixes;
     bool by_vectors;                                 /* SS_METHOD_PREFIX: all rows are in one block */
+    const struct ss_vectors *only;                   /* the block that all rows are in, built; NULL: search */
     struct ss_blocks blocks;
     struct ss_tuples tuples;
 };
@@ -226,7 +233,8 @@ void ss_rules_close(struct ss_table *);
 
 void ss_vectors_gather(const struct ss_table *, struct ss_vectors *);   /* take all of the table's rows */
 void ss_vectors_build(const struct ss_table *, struct ss_vectors *);    /* after its rows have changed */
-void ss_vectors_free(struct ss_vectors *);
+void ss_vectors_page(const struct ss_table *, struct ss_vectors *);     /* then, of a table's only block */
+void ss_vectors_free(const struct ss_table *, struct ss_vectors *);
 
 void ss_hash_add(struct ss_hash *, uint32_t tag, uint32_t row);
 void ss_hash_delete(struct ss_hash *, uint32_t tag, uint32_t row);
@@ -371,11 +379,25 @@ static SS_INLINE bool ss_rule_accepts(const struct ss_table *table, uint32_t row
     return true;
 }
 
-static SS_INLINE uint32_t ss_find_vectors(const struct ss_table *table, struct ss_vectors *vectors, const uint64_t *key,
+/* What a table's only block accepts by one chunk of the key, and by a range of 9 to 16 bits: programs, which know their
+ * chunks, look at all of them without a loop. */
+static SS_INLINE uint64_t ss_chunk_accepts(const struct ss_vectors *vectors, uint32_t chunk, uint64_t value)
+{
+    return vectors->storage[256 * chunk + (uint8_t)value];
+}
+
+static SS_INLINE uint64_t ss_page_accepts(const struct ss_vectors *vectors, uint32_t range, uint64_t value)
+{
+    const struct ss_vector_pages *pages = &vectors->pages[range];
+    uint32_t first = pages->first[(uint8_t)(value >> 8)];
+    return pages->accepts[(first >> 8) + (first & (uint8_t)value)];
+}
+
+static SS_INLINE uint32_t ss_find_vectors(struct ss_table *table, struct ss_vectors *vectors, const uint64_t *key,
                                           uint32_t words)
 {
     if (__builtin_expect(vectors->stale, 0))
-        ss_vectors_build(table, vectors);
+        ss_table_settle(table);
     const uint8_t *bytes = (const uint8_t *)key;
     const struct ss_vector_chunk *chunk = vectors->chunks, *end = chunk + vectors->chunk_count;
     uint64_t accepted = vectors->all;
@@ -490,13 +512,13 @@ static SS_INLINE uint32_t ss_find_lengths(const struct ss_table *table, const ui
     }
 }
 
-static SS_INLINE uint32_t ss_find_prefix(const struct ss_table *table, const uint64_t *key, uint32_t words)
+static SS_INLINE uint32_t ss_find_prefix(struct ss_table *table, const uint64_t *key, uint32_t words)
 {
     return table->by_vectors ? ss_find_vectors(table, table->blocks.order[0], key, words)
                              : ss_find_lengths(table, key, words);
 }
 
-static SS_INLINE uint32_t ss_find_rule(const struct ss_table *table, const uint64_t *key, uint32_t words)
+static SS_INLINE uint32_t ss_find_rule(struct ss_table *table, const uint64_t *key, uint32_t words)
 {
     uint32_t best = table->tuples.count ? ss_find_tuples(table, key, words) : SS_NO_ROW;
     for (uint32_t b = 0; b < table->blocks.count; b++) {

@@ -131,13 +131,13 @@ void ss_vectors_build(const struct ss_table *table, struct ss_vectors *vectors)
     uint64_t *storage = vectors->storage;
     for (uint32_t c = 0; count && c < layout->chunk_count; c++) {
         struct ss_chunk chunk = layout->chunks[c];
-        uint32_t pairs = fill_chunk(table, vectors, chunk, storage);
+        uint32_t pairs = fill_chunk(table, vectors, chunk, storage + 256 * c);
         if (pairs < count << chunk.bits) {                    /* or every rule accepts all: the chunk needs no look */
             uint32_t share = ((pairs << 16) >> chunk.bits) / count;
-            add_chunk(vectors, (struct ss_vector_chunk){chunk.word * 8u + chunk.shift / 8u, share, storage});
-            storage += 256;
+            add_chunk(vectors, (struct ss_vector_chunk){chunk.word * 8u + chunk.shift / 8u, share, storage + 256 * c});
         }
     }
+    storage += 256 * layout->chunk_count;
     for (; vectors->chunk_count % SS_CHUNKS_AT_ONCE; vectors->chunk_count++)
         vectors->chunks[vectors->chunk_count] = vectors->chunks[vectors->chunk_count - 1];
     for (uint32_t r = 0; count && r < layout->range_count; r++) {
@@ -153,6 +153,47 @@ void ss_vectors_build(const struct ss_table *table, struct ss_vectors *vectors)
     }
 }
 
+/* A long range's vectors by the value's upper byte: all that a bound stands in, one of the others. */
+static void fill_pages(const struct ss_vector_range *range, struct ss_vector_pages *pages)
+{
+    uint32_t size = 2 * range->steps, at = 0, used = 0;      /* without bounds there is one vector, at 0 */
+    uint32_t most = size < 256 ? size + 2 : 257;             /* a page a bound, the others' vectors, one being filled */
+    pages->accepts = ss_grow(pages->accepts, 256 * most, sizeof *pages->accepts);
+    for (uint32_t upper = 0; upper < 256; upper++) {
+        uint32_t first = used;
+        bool alike = true;
+        for (uint32_t value = upper << 8; value >> 8 == upper; value++) {
+            while (at + 1 < size && range->bounds[at + 1] <= value)
+                at++;
+            pages->accepts[used++] = range->accepts[at];
+            alike &= range->accepts[at] == pages->accepts[first];
+        }
+        if (alike)
+            used = first + 1;
+        pages->first[upper] = first << 8 | (alike ? 0 : 0xff);
+    }
+    pages->accepts = ss_grow(pages->accepts, used, sizeof *pages->accepts);
+}
+
+void ss_vectors_page(const struct ss_table *table, struct ss_vectors *vectors)
+{
+    const struct ss_table_layout *layout = table->layout;
+    uint64_t *bounds = vectors->storage + 256 * layout->chunk_count;
+    if (!vectors->pages)
+        vectors->pages = ss_zeroed(layout->range_count, sizeof *vectors->pages);
+    for (uint32_t r = 0; r < layout->range_count; r++) {
+        const struct ss_field_info *field = &layout->info.fields[layout->ranges[r]];
+        if (!long_range(field))
+            continue;
+        if (field->bits <= 16) {
+            struct ss_vector_range range;
+            fill_range(table, vectors, layout->ranges[r], &range, bounds, bounds + BOUNDS);
+            fill_pages(&range, &vectors->pages[r]);
+        }
+        bounds += 2 * BOUNDS;
+    }
+}
+
 void ss_vectors_gather(const struct ss_table *table, struct ss_vectors *vectors)
 {
     vectors->count = 0;
@@ -162,8 +203,11 @@ void ss_vectors_gather(const struct ss_table *table, struct ss_vectors *vectors)
     qsort_r(vectors->rows, vectors->count, sizeof *vectors->rows, by_priority, (void *)table);
 }
 
-void ss_vectors_free(struct ss_vectors *vectors)
+void ss_vectors_free(const struct ss_table *table, struct ss_vectors *vectors)
 {
+    for (uint32_t r = 0; vectors->pages && r < table->layout->range_count; r++)
+        free(vectors->pages[r].accepts);
+    free(vectors->pages);
     free(vectors->storage);
     free(vectors->chunks);
     free(vectors->ranges);

@@ -73,14 +73,19 @@ def timed(run: Callable[[], Any]) -> tuple[Any, float]:
     return found, statistics.median(seconds[1:] or seconds)
 
 
+def peak_megabytes() -> float:
+    """Return the most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def row(
     network: Network, wanted: Demand, engine: str, seconds: float, end: float, sends: int, check: Callable[[], Any]
 ) -> Row:
     """Return a row for a schedule that ends after `end` seconds, once `check` finds no fault in it."""
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    memory = peak_megabytes()
     begin = time.process_time()
     check()
-    checked = time.process_time() - begin
+    checked, checked_memory = time.process_time() - begin, peak_megabytes()
     limits = bounds(network, wanted)
     return {
         "topology": network.name,
@@ -95,6 +100,7 @@ def row(
         "verified": True,
         "peak_rss_mb": memory,
         "verify_seconds": checked,
+        "verify_rss_mb": checked_memory,
         "ns_per_send": seconds * 1e9 / sends,
         "gain": limits.halves / end if limits.halves else None,
     }
@@ -167,6 +173,10 @@ def matched(network: Network, wanted: Demand) -> Instants:
     return stream(network, wanted, owners(wanted), threads=THREADS)
 
 
+def circled(network: Network, wanted: Demand) -> Instants:
+    return synthesise_around(network, wanted).instants()
+
+
 def trees(network: Network) -> Row:
     wanted = demand(network, Collective.ALL_REDUCE, SIZE)
     compiled.trees(), compiled.player()
@@ -189,9 +199,10 @@ ROWS: dict[str, Callable[[], Row]] = {
     "4x4 mesh, trees": lambda: trees(mesh(4, 4)),
     "8x8 mesh, trees": lambda: trees(mesh(8, 8)),
     "4x4x4 grid, trees": lambda: trees(mesh(4, 4, 4)),
+    "40000 mesh, send by send": lambda: huge(mesh(200, 200), "cycle", circled),
     "40000 mesh, matching": lambda: huge(mesh(200, 200), f"matching (greedy), {THREADS} threads", matched),
 }
-LONG = ("40000 mesh, matching",)
+LONG = ("40000 mesh, send by send", "40000 mesh, matching")
 
 
 def main() -> None:
@@ -199,7 +210,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="rows whose name has this in it")
     parser.add_argument("--without", help="rows to leave out, by a part of the name")
-    parser.add_argument("--long", action="store_true", help=f"also {', '.join(LONG)}: a quarter of an hour")
+    parser.add_argument("--long", action="store_true", help=f"also {' and '.join(LONG)}: a quarter of an hour")
     parser.add_argument("--row", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.row:
@@ -220,7 +231,8 @@ def main() -> None:
             f"{name:24} {shown['engine']:30} {shown['seconds']:9.4f} s {shown['time_us']:10,.1f} us "
             f"{best / shown['time_us']:6.1%} of {'optimum' if shown['optimum_us'] else 'bound'} "
             f"{shown['ns_per_send']:8.1f} ns/send {shown['peak_rss_mb']:6,.0f} MB, verified in "
-            f"{shown['verify_seconds']:.2f} s" + (f", {shown['gain']:.3f} x scatter + gather" if shown["gain"] else ""),
+            f"{shown['verify_seconds']:.2f} s, {shown['verify_rss_mb']:,.0f} MB"
+            + (f", {shown['gain']:.3f} x scatter + gather" if shown["gain"] else ""),
             flush=True,
         )
     OUTPUT.parent.mkdir(parents=True, exist_ok=True)

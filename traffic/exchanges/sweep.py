@@ -11,6 +11,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from traffic.collectives.plan import parameter_server
 from traffic.exchanges.data import Dataset
 from traffic.exchanges.networks import Recipe, cross_entropy
 from traffic.model import Floats
@@ -29,7 +30,7 @@ class Lost(Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """What gets lost of every tensor of 8 packets or more, in every round."""
+    """What gets lost of every tensor's share of a server, if that has 8 packets or more, in every round."""
 
     lost: Lost
     share: float
@@ -101,16 +102,21 @@ def train(
 
 
 def _lost_values(gradient: Floats, lost: Lost, share: float, random: np.random.Generator) -> NDArray[np.bool_]:
-    """Return which values of a flat gradient get lost, whole packets at a time."""
-    magnitudes = mean_magnitudes(gradient, IPV4_VALUES)
-    packets = np.zeros(len(magnitudes), np.bool_)
-    if len(packets) >= PROTECTED_BELOW:
-        order = random.permutation(len(packets)) if lost is Lost.RANDOM else np.argsort(magnitudes, kind="stable")
-        chosen = order[::-1] if lost is Lost.MOST else order
-        packets[chosen[: int(share * len(packets))]] = True
-    return np.repeat(packets, IPV4_VALUES)[: gradient.size]
+    """Return which values of a flat gradient get lost, whole packets at a time, of each server's share by itself."""
+    values = np.zeros(gradient.size, np.bool_)
+    for first, end in _SHARES.cut(gradient.size, IPV4_VALUES, 0).tolist():
+        magnitudes = mean_magnitudes(gradient[first:end], IPV4_VALUES)
+        packets = np.zeros(len(magnitudes), np.bool_)
+        if len(packets) >= PROTECTED_BELOW:
+            order = random.permutation(len(packets)) if lost is Lost.RANDOM else np.argsort(magnitudes, kind="stable")
+            chosen = order[::-1] if lost is Lost.MOST else order
+            packets[chosen[: int(share * len(packets))]] = True
+        values[first:end] = np.repeat(packets, IPV4_VALUES)[: end - first]
+    return values
 
 
+_SHARES = parameter_server(workers=1, servers=2)
+"""How the demo's tensors are cut."""
 SWEEP: Sequence[Case] = (
     Case(Lost.LEAST, 0.0),
     Case(Lost.LEAST, 0.1),
@@ -120,6 +126,7 @@ SWEEP: Sequence[Case] = (
     Case(Lost.LEAST, 0.6),
     Case(Lost.LEAST, 0.6, feedback=True),
     Case(Lost.LEAST, 0.6, feedback=True, left_out=0.45),
+    Case(Lost.LEAST, 15 / 16, feedback=True, left_out=0.75),
     Case(Lost.RANDOM, 0.6),
     Case(Lost.MOST, 0.1),
     Case(Lost.MOST, 0.6),

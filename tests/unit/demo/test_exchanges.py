@@ -140,13 +140,14 @@ def test_pieces_cover_every_value_once_and_burden_servers_alike() -> None:
 
 
 def test_blocks_come_back_where_they_were_and_rubbish_is_refused() -> None:
-    values = np.arange(1000, dtype=np.float32)
-    chosen = blocks.choose(values, 0.4)
-    assert chosen.tolist() == [False, False, True]
-    back, there = blocks.decode(blocks.encode(values, chosen), 1000)
+    values = np.arange(4000, dtype=np.float32)
+    chosen = blocks.choose(values, 0.25)
+    assert chosen.tolist() == [False] * 9 + [True] * 3
+    back, there = blocks.decode(blocks.encode(values, chosen), 4000)
     assert there.tolist() == chosen.tolist()
-    np.testing.assert_array_equal(back[720:], values[720:])
-    assert not back[:720].any()
+    np.testing.assert_array_equal(back[3240:], values[3240:])
+    assert not back[:3240].any()
+    assert blocks.choose(values[:2570], 1 / 16).all(), "eight blocks: no rank among so few"
     with pytest.raises(ValueError, match="no blocks"):
         blocks.decode(np.zeros(5, np.float32) + np.float32(3), 1000)
 

@@ -182,6 +182,20 @@ def test_softswitchctl_prints_json(client: ctl.Client, switch: Switch, capsys: p
     assert "does not answer" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["rate", "-1", "5"], ["rate", "1", str(1 << 64)], ["rate", "1", "1", "--overhead", str(1 << 32)], ["up", "x"],
+        ["queue", "1", "--packets", str(1 << 32)], ["mirror", "7", str(1 << 32)], ["mirror", "7", "1", "--bytes", "-1"],
+        ["capture", "1.5"], ["nonsense"], [],
+    ],
+)  # fmt: skip
+def test_wrong_usage_of_softswitchctl_is_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        ctl.main(["--switch", "127.0.0.1:1", *arguments])
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_softswitchctl_sets_replaces_and_removes_a_mirroring_session(client: ctl.Client, switch: Switch) -> None:
     def ports() -> list[list[int]]:
         request = p4rt.ReadRequest(device_id=1)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -161,6 +162,28 @@ def test_a_file_of_another_kind_and_one_in_use_are_refused(tmp_path: Path) -> No
     line = [sys.executable, "-m", "softswitch", "--no-p4", "--state-file", str(path)]
     done = subprocess.run([*line, "--grpc-server-addr", free_address()], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, f"softswitch: {path}: this is no state file\n")
+
+
+def test_only_a_regular_file_keeps_state_and_nothing_is_left_beside_one_that_is_refused(tmp_path: Path) -> None:
+    pipe, other, folder = tmp_path / "pipe", tmp_path / "other", tmp_path / "folder"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    other.write_text("something else")
+    for path, reason in (
+        (pipe, "no regular file"), (folder, "no regular file"), (other, "no state file"),
+        (pipe / "x", "Not a directory"),
+    ):  # fmt: skip
+        with pytest.raises(SwitchError, match=reason), restarted(path):
+            pass
+    assert pipe.is_fifo() and sorted(tmp_path.iterdir()) == [folder, other, pipe]
+
+
+def test_a_link_to_a_state_file_stays_one(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "state")
+    with restarted(link):
+        pass
+    assert link.is_symlink() and (tmp_path / "state").is_file()
 
 
 def test_what_was_acknowledged_survives_a_kill(program_files: tuple[Path, Path], tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from p4rt_messages import entity
 from serving import DEADLINE_S, OPTIONS, Controller, free_address, running
 
 from softswitch import __main__ as command
+from softswitch import ctl
 from softswitch.ctl import Client
 from softswitch.errors import SettingsError
 from softswitch.settings import PortSettings, QueueSettings, SwitchSettings, load_fabric
@@ -117,6 +118,7 @@ FABRIC = {"name": "s1", "device_id": 1, "grpc": "127.0.0.1:50051", "ports": [{"p
         ({"depth_register": {"name": "q", "unit": "bytes/3"}}, "bytes/3"),
         ({"ports": [{"port": 1, "interface": "a", "rate": -5}]}, "rate of port 1: -5"),
         ({"cpu_port": 1}, "port number is given twice"),
+        ({"state_file": "a\0b"}, "switches[0].state_file: a zero byte"),
     ],
 )
 def test_a_wrong_fabric_file_names_the_field(tmp_path: Path, change: Any, words: str) -> None:
@@ -244,7 +246,7 @@ def certificate(directory: Path, name: str, *more: str) -> tuple[Path, Path]:
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not on PATH")
-def test_tls_serves_clients_that_prove_themselves(tmp_path: Path) -> None:
+def test_tls_serves_clients_that_prove_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server = certificate(tmp_path, "localhost", "-addext", "subjectAltName=DNS:localhost")
     client = certificate(tmp_path, "controller")
     address = free_address().replace("127.0.0.1", "localhost")
@@ -259,9 +261,27 @@ def test_tls_serves_clients_that_prove_themselves(tmp_path: Path) -> None:
                 return False
             return True
 
+    other = certificate(tmp_path, "other")
+    empty = tmp_path / "empty.pem"
+    empty.touch()
+    for changed, said in (
+        ([*flags, "--grpc-server-key", str(other[1])], "do not belong together"),
+        ([*flags, "--grpc-server-cert", str(empty)], "empty.pem, key "),
+        ([*flags, "--grpc-server-key", str(tmp_path / "none.key")], "No such file"),
+        ([*flags, *mutual, "--grpc-server-cacert", str(empty)], "authority"),
+        ([*flags, "--grpc-server-with-client-auth"], "no authority is named"),
+    ):
+        assert command.main(["--no-p4", "--grpc-server-addr", address, *changed]) == 2
+        printed = capsys.readouterr().err
+        assert said in printed and printed.count("\n") == 1
     trusting = grpc.ssl_channel_credentials(server[0].read_bytes())
     proving = grpc.ssl_channel_credentials(server[0].read_bytes(), client[1].read_bytes(), client[0].read_bytes())
     with running("--no-p4", "--grpc-server-addr", address, *flags):
         assert answers(trusting)
     with running("--no-p4", "--grpc-server-addr", address, *flags, *mutual):
         assert answers(proving) and not answers(trusting)
+        proof = ["--cacert", str(server[0]), "--cert", str(client[0]), "--key", str(client[1])]
+        assert ctl.main(["--switch", address, *proof, "status"]) == 0
+        assert ctl.main(["--switch", address, "status"]) == 1
+    assert ctl.main(["--switch", address, "--cacert", str(tmp_path / "none.pem"), "status"]) == 2
+    assert "none.pem: No such file" in capsys.readouterr().err

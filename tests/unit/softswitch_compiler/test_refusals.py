@@ -90,6 +90,17 @@ STATE = ("parsers", 0, "parse_states", 0)
         (with_value("pipelines", []), "pipelines: no pipeline 'ingress'"),
         (with_value("header_types", 1, "fields", [["a", None]]), "header_types/in_t: field 'a' has no width"),
         (with_value("actions", 0, "primitives", 5), "malformed BMv2 JSON"),
+        (primitive({"op": "assign", "parameters": 5}), "actions/act/primitives[2]: malformed BMv2 JSON (TypeError"),
+        (with_value(*TABLE, "key", 0, "target", 5), "tables/t/key[0]: "),
+        (with_value(*TABLE, "action_ids", [0, 0]), "pipelines/ingress/tables/t: lists action 'act' twice"),
+        (with_value("register_arrays", [{"name": "r", "id": 0, "size": 1 << 40, "bitwidth": 8}]),
+         "register_arrays/r: has 1099511627776 cells: there is room for 0 to 134217728"),
+        (with_value("register_arrays", [{"name": "r", "id": 0, "size": 1, "bitwidth": 0}]),
+         "register_arrays/r: has cells of 0 bits"),
+        (with_value("counter_arrays", [{"name": "c", "id": 0, "size": -1}]), "counter_arrays/c: has -1 cells"),
+        (with_value("meter_arrays", [{"name": "m", "id": 0, "type": "bytes", "size": 1 << 25}]),
+         "meter_arrays/m: has 33554432 cells"),
+        (with_value("headers", 1, "header_type", "a\nb"), "headers/in: no header type 'a\\nb'"),
     ],
 )  # fmt: skip
 def test_what_is_unknown_is_refused_by_name_and_place(change: Callable[[Document], None], message: str) -> None:

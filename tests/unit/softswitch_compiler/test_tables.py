@@ -28,6 +28,7 @@ KEYS = {
     "ternary": [("ternary", 16), ("ternary", 4)],
     "ternary_wide": [("ternary", 128), ("ternary", 9)],
     "range": [("range", 16)],
+    "range_middle": [("range", 12), ("range", 9), ("ternary", 4)],
     "range_narrow": [("range", 8), ("ternary", 3), ("range", 5)],
     "range_tiny": [("range", 5), ("range", 3), ("exact", 2), ("range", 7)],
     "range_wide": [("range", 100), ("exact", 4)],

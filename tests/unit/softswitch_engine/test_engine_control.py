@@ -141,6 +141,16 @@ def test_a_file_that_is_no_pcap_is_refused(switch: Switch, tmp_path: Path) -> No
         switch.add_port(9, f"{tmp_path / 'in.pcap'}:", "pcap")
 
 
+def test_a_pcap_file_is_not_written_while_it_is_read(switch: Switch, tmp_path: Path) -> None:
+    path = pcap(tmp_path / "in.pcap", [bytes(100)])
+    (tmp_path / "link.pcap").symlink_to(path)
+    content = path.read_bytes()
+    for written in (path, tmp_path / "link.pcap"):
+        with pytest.raises(PortError, match="read and written at once"):
+            switch.add_port(9, f"{path}:{written}", "pcap")
+    assert path.read_bytes() == content
+
+
 def test_a_truncated_pcap_ends_with_its_last_whole_frame(switch: Switch, tmp_path: Path) -> None:
     path = pcap(tmp_path / "in.pcap", [bytes(100), bytes(100)])
     path.write_bytes(path.read_bytes()[:-30])

@@ -107,6 +107,8 @@ def test_a_file_of_a_wrong_schedule_is_read_and_rejected(tmp_path: Path, edit: E
         ("mesh:4x4@0", "is not one"),
         ("mesh:4x4@..", "unknown topology"),
         ("mesh:99999x99999", "too many"),
+        (f"torus:{'9' * 5000}", "unknown topology"),
+        (f"ring:{'9' * 5000}", "unknown topology"),
         ("hypercube:60", "too many"),
         ("full:100000", "too many"),
     ],
@@ -120,6 +122,13 @@ def test_an_edge_list_names_every_npu(tmp_path: Path) -> None:
     file = tmp_path / "gap.csv"
     file.write_text("0,99999999999,50,5\n99999999999,0,50,5\n")
     with pytest.raises(UsageError, match="no link of NPU 1"):
+        network_of(str(file))
+
+
+def test_an_edge_list_with_a_field_beyond_reading_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "long.csv"
+    file.write_text(f"0,{'1' * 200_000},1,1\n")
+    with pytest.raises(UsageError, match=r"long\.csv: cannot read: field larger"):
         network_of(str(file))
 
 

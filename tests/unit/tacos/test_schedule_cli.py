@@ -77,6 +77,14 @@ def test_a_mistake_is_one_clear_line(arguments: list[str], complaint: str) -> No
         gradctl(*arguments)
 
 
+@pytest.mark.parametrize("verb", ["synth", "compare"])
+def test_links_that_would_take_for_ever_are_refused(verb: str, tmp_path: Path) -> None:
+    file = tmp_path / "links.csv"
+    file.write_text("0,1,1e-320,0\n1,0,1,0\n")
+    with pytest.raises(UsageError, match="would take a link"):
+        gradctl(verb, file)
+
+
 def test_a_picture_that_cannot_be_written_is_said_with_its_file(tmp_path: Path) -> None:
     file = tmp_path / "schedule.json"
     gradctl("synth", "mesh:2x2", "--engine", "matching", "-o", file)

@@ -152,6 +152,21 @@ def test_partners_that_exchange_their_sums_are_accepted() -> None:
     verify(in_order(network, wanted, "test", [0, 0], [0, 1], [0, 0], True))
 
 
+def test_a_copy_and_an_addition_that_end_together_leave_nothing_that_counts() -> None:
+    second = 10**12
+    network = from_arrays("three", 3, [1, 2, 0, 1], [0, 0, 2, 2], [0.0] * 4, [1e6] * 4)
+    wanted = demand(network, Collective.REDUCE, 1e6, root=0)
+    add, copy, *gather = range(4)
+
+    def played(addition: int) -> Schedule:
+        starts = [0, 0, second, addition]
+        return in_order(network, wanted, "test", [0] * 4, [*gather, copy, add], starts, [True, True, False, True])
+
+    assert verify(played(second - 1)).end == 2 * second  # the copy takes the place of what was added in vain
+    with pytest.raises(RejectedError, match="lacks a contribution"):
+        verify(played(second))
+
+
 def test_sends_that_are_not_in_order_of_their_start_are_rejected() -> None:
     network = from_arrays("pair", 2, [0, 1], [1, 0], [0.0] * 2, [1e6] * 2)
     one = replace(demand(network, Collective.ALL_REDUCE, 1e6), chunks=1)

@@ -158,9 +158,10 @@ def compare(network: NetworkName, size: Size = 1e9, seed: int = 0, as_json: AsJs
     """Put the synthesised All-Reduce beside ring, direct, halving-doubling, double tree and multi-dimensional ring."""
     target = network_of(network)
     wanted = demand(target, Collective.ALL_REDUCE, size)
+    schedules = [("synthesised", synthesise(target, wanted, seed=seed)), *_baselines(target, wanted)]
     least = bounds(target, wanted).best
     rows: list[dict[str, Any]] = []
-    for name, schedule in [("synthesised", synthesise(target, wanted, seed=seed)), *_baselines(target, wanted)]:
+    for name, schedule in schedules:
         own = name == "synthesised"
         verified = own or neighbours_only(schedule)
         if verified and not own:

@@ -32,8 +32,9 @@ from traffic.collectives.tacos.network import (
 from traffic.wire import FRAME_OVERHEAD, GRADIENT_BYTES, IPV4_VALUES
 
 RATE = r"(?:@(\d+(?:\.\d*)?|\.\d+))?"
-SHAPE = re.compile(rf"(mesh|torus|hypercube):(\d+(?:x\d+)*){RATE}")
-AXIS = re.compile(rf"(ring|full|switch|line):(\d+){RATE}(?:/(\d+))?")
+COUNT = r"\d{1,18}"
+SHAPE = re.compile(rf"(mesh|torus|hypercube):({COUNT}(?:x{COUNT})*){RATE}")
+AXIS = re.compile(rf"(ring|full|switch|line):({COUNT}){RATE}(?:/({COUNT}))?")
 FRAME_BYTES = FRAME_OVERHEAD[4] + GRADIENT_BYTES + 4 * IPV4_VALUES
 """Of a full packet."""
 LEAST_PACKETS = 64

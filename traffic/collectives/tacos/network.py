@@ -206,7 +206,7 @@ def from_csv(path: Path) -> Network:
                     raise UsageError(
                         f"wants source, destination, bandwidth, latency; found {','.join(row)!r}", file=path, line=line
                     ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"cannot read: {error}", file=path) from None
     if not rows:
         raise UsageError("has no links", file=path)

@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 
 #define PRIME ((1ull << 61) - 1)
+#define UNDEFINED 0x123456789abcdefull
 
 enum { AHEAD = 12, LINE = 64, HUGE_PAGE = 1 << 21 };
 
@@ -79,14 +80,19 @@ static void land(struct verifier *v, struct link *link)
     link->pending = false;
 }
 
-/* Land, in the order of their ends, the sends to this NPU that have ended by `now`. */
+/* Land, in the order of their ends, the sends to this NPU that have ended by `now`. Where a copy of a chunk and an
+ * addition to it end together, nobody can say what is left: no sum is right that is made of it. */
 static void settle(struct verifier *v, uint32_t npu, int64_t now)
 {
     for (;;) {
         struct link *earliest = NULL;
         for (uint32_t i = v->first_in[npu]; i < v->first_in[npu + 1]; i++) {
             struct link *link = &v->link[v->in_link[i]];
-            if (link->pending && link->end <= now && (!earliest || link->end < earliest->end)) earliest = link;
+            if (!link->pending || link->end > now) continue;
+            if (earliest && link->end == earliest->end && link->chunk == earliest->chunk &&
+                link->reduces != earliest->reduces)
+                link->value = earliest->value = UNDEFINED;
+            if (!earliest || link->end < earliest->end) earliest = link;
         }
         if (!earliest) return;
         land(v, earliest);
