@@ -317,6 +317,9 @@ def test_a_training_goes_on_from_a_checkpoint_with_optimiser_and_pending_gradien
     assert again.updates == 21
     assert again.samples == kept.state.samples + kept.carried.samples + again.progress.samples
     assert first[0].weight.equal(second[0].weight)  # frozen, and of another start
+    other = torch.optim.SGD([{"params": [parameter]} for parameter in second.parameters()], lr=0.1)
+    with pytest.raises(UsageError, match="optimiser or model is another: loaded state dict has a different number"):
+        gradlane.abs_sgd(second, other, loader, updates=30, job=job, rank=0, checkpoint=tmp_path / "worker")
     assert optimizer.state[second[2].weight]["momentum_buffer"].abs().sum() > 0
     batches = (kept.state.samples + kept.carried.samples + again.progress.samples) / 8
     assert int(second[1].num_batches_tracked) == batches

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -260,7 +260,8 @@ class Member:
         """
         total: Floats | None = None
         bounds = self._sum.cut(size, self.job.per_packet, tensor)
-        for (_, of, chunk), late in self.feedback.debts(failed).items():  # type: ignore[misc]
+        for key, late in self.feedback.debts(failed).items():
+            _, of, chunk = cast(tuple[int, int, int], key)  # as Operation names what it owes
             if of == tensor:
                 total = np.zeros(size, np.float32) if total is None else total
                 total[slice(*bounds[chunk])] += late

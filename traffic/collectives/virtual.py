@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Self
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from traffic.transport.virtual import Node, Port, Trouble, VirtualNetwork
 
 Floats = NDArray[np.float32]
 MEETING_SECONDS = 5
+Of = TypeVar("Of", bound="VirtualJob")
 
 
 @dataclass
@@ -34,7 +35,7 @@ class VirtualJob:
     members: list[Member]
 
     @classmethod
-    def of(cls, job: Job, trouble: Trouble | None = None, *, seed: int = 0, port: Port | None = None) -> Self:
+    def of(cls: type[Of], job: Job, trouble: Trouble | None = None, *, seed: int = 0, port: Port | None = None) -> Of:
         """Let all meet, then let `trouble` begin. Raises FailureError where they do not."""
         network = VirtualNetwork(seed=seed)
         nodes = [network.add(f"n{number}", job.meeting(number), port) for number in range(len(job.addresses))]

@@ -265,9 +265,12 @@ class _Optimised(Rule):
     def keep(self, kept: bytes) -> None:
         """Take over those of another worker, or of a checkpoint."""
         state, fixed = _read(kept)
-        self.optimizer.load_state_dict(state)
-        for flat in (self.flat, *self.copies):
-            flat.fix(fixed)
+        try:
+            self.optimizer.load_state_dict(state)
+            for flat in (self.flat, *self.copies):
+                flat.fix(fixed)
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise UsageError(f"another worker's, or a checkpoint's, optimiser or model is another: {error}") from None
 
 
 def _check(model: Any, optimizer: Any) -> None:

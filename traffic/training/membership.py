@@ -20,7 +20,7 @@ from topologies.errors import FailureError
 from traffic.collectives.communicator import Communicator
 from traffic.collectives.job import Job
 from traffic.exchanges.tcp import TcpSettings
-from traffic.training.real import Keeper, NotFiniteError, RealTraining, Reducer
+from traffic.training.real import NOTES, Keeper, NotFiniteError, RealTraining, Reducer
 from traffic.training.rule import State
 from traffic.training.tcp_sums import BARRIER, NEWEST, TcpSums
 
@@ -215,7 +215,7 @@ def newest(
     """
     told = np.zeros(size + 1, np.float32)
     told[rank] = state.updates + 1
-    updates = sums.all_reduce(told, tensor=NEWEST - 1, round=0).result().values[:size]
+    updates = sums.all_reduce(told, tensor=NOTES, round=0).result().values[:size]
     if updates.min() == updates.max() > 1:
         return state, ending
     values, mine = state.weights.size, rank == int(np.argmax(updates))

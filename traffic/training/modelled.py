@@ -59,4 +59,5 @@ class ModelledSync:
                 raise FailureError(f"a sum did not end within the job's {virtual.job.timeout:g} s")
         for future in futures:
             future.result()
-        return (max(ended) - began) / SECOND
+        seconds: float = (max(ended) - began) / SECOND
+        return seconds

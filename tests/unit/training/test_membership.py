@@ -208,7 +208,7 @@ def test_a_death_before_the_first_generation_is_waited_out(called_by_one: Called
     called_by_one.roster._lost(called_by_one.members[0], "has died")
     assert not called_by_one.roster.members
     called_by_one.roster._look(1.0)
-    with pytest.raises(FailureError, match="0 of 2 workers came within 60 s"):
+    with pytest.raises(FailureError, match="0 of 2 workers came within 61 s"):
         called_by_one.roster._look(61.0)
 
 

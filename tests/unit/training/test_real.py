@@ -194,7 +194,7 @@ def test_what_is_owed_goes_on_into_a_new_generation_once(counted: bool, last: bo
         worker = runs[rank].worker
         state, worker.ending = newest(again, rank, WORKERS, worker.state, worker.rule, worker.ending)
         runs[rank].regroup(anew[rank], rank, WORKERS, state)
-        runs[rank].run(phases + 4)
+        runs[rank].run(runs[rank].progress.phases + 4)
 
     with ThreadPoolExecutor(WORKERS) as pool:
         for end in [pool.submit(meet, rank) for rank in range(WORKERS)]:
