@@ -110,6 +110,8 @@ def save(state: RunningFabric, path: Path) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():  # a device would be replaced by a file
+            raise FailureError(f"cannot write the state file {path}: it is no file")
         draft.write_text(json.dumps(values) + "\n", encoding="utf-8")
         draft.replace(path)
     except OSError as error:

@@ -136,6 +136,8 @@ def save(trace: Trace, path: Path) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():  # a device would be replaced by a file
+            raise FailureError(f"cannot write the trace {path}: it is no file")
         with partial.open("wb") as file:
             np.savez_compressed(file, about=np.array(json.dumps(about)), values=trace.values)
         partial.replace(path)

@@ -99,6 +99,8 @@ def save(checkpoint: Checkpoint, path: Path) -> None:
     body, partial = written.getbuffer(), path.with_name(f"{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():  # a device would be replaced by a file
+            raise UsageError("cannot be written: it is no file", file=path)
         with partial.open("wb") as file:
             file.write(MAGIC + b"%d\n" % FORMAT + hashlib.sha256(body).digest())
             file.write(body)

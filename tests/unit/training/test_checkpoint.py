@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training that was interrupted goes on as if it had not been, its pending gradients included."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -116,6 +117,13 @@ def test_what_is_no_checkpoint_is_said_in_one_line(tmp_path: Path) -> None:
     file.mkdir()
     with pytest.raises(UsageError, match="worker: cannot be read: Is a directory"):
         checkpoint.load(file)
+
+
+def test_what_is_no_file_is_never_replaced_by_a_checkpoint(tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    with pytest.raises(UsageError, match="pipe: cannot be written: it is no file"):
+        checkpoint.save(one(), pipe)
+    assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
 
 
 def test_a_damaged_checkpoint_is_said_in_one_line(tmp_path: Path) -> None:
