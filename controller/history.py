@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from controller.policy import Policy, dump
+from topologies.drafts import whole
 from topologies.errors import FailureError, UsageError
 
 _LOCK_POLL_S = 0.02
@@ -141,14 +142,11 @@ class History:
 
     def _write(self, revision: Revision) -> Revision:
         file = self.folder / f"{revision.number:04}.json"
-        draft = file.with_suffix(f".{os.getpid()}")
         try:
-            draft.write_text(json.dumps(revision.as_dict(), indent=1) + "\n", encoding="utf-8")
-            draft.replace(file)
+            with whole(file) as draft:
+                draft.write_text(json.dumps(revision.as_dict(), indent=1) + "\n", encoding="utf-8")
             self._share(file)
         except OSError as error:
-            with suppress(OSError):
-                draft.unlink()
             raise FailureError(f"cannot keep the policy's history in {self.folder}: {error.strerror}") from None
         return revision
 

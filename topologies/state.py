@@ -14,11 +14,11 @@ import os
 import secrets
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from topologies.drafts import whole
 from topologies.errors import FailureError, UsageError
 from topologies.model import Fabric
 from topologies.processes import ProcessId
@@ -107,16 +107,11 @@ def save(state: RunningFabric, path: Path) -> None:
         "hosts": {name: {"name": name, "process": vars(host.process)} for name, host in state.hosts.items()},
         "others": [vars(process) for process in state.others],
     }
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file():  # a device would be replaced by a file
-            raise FailureError(f"cannot write the state file {path}: it is no file")
-        draft.write_text(json.dumps(values) + "\n", encoding="utf-8")
-        draft.replace(path)
+        with whole(path) as draft:
+            draft.write_text(json.dumps(values) + "\n", encoding="utf-8")
     except OSError as error:
-        with suppress(OSError):
-            draft.unlink()
         raise FailureError(f"cannot write the state file {path}: {error.strerror}") from None
 
 

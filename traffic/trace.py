@@ -7,13 +7,12 @@ back-propagation finds them, round numbers, samples), `values` holds float32 of 
 tensors' values one after the other in that order. The archive's checksums cover every byte.
 """
 
+import io
 import json
-import os
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from topologies.drafts import whole
 from topologies.errors import FailureError, UsageError
 from traffic.model import MLP, WORKLOADS, Parameter
 from traffic.packer import Packets, TensorId, concatenate, pack, spread
@@ -133,19 +133,14 @@ def save(trace: Trace, path: Path) -> None:
         "rounds": trace.rounds,
         "parameters": [asdict(parameter) for parameter in trace.parameters],
     }
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    written = io.BytesIO()  # an archive goes back and forth in its file, which may be a device
+    np.savez_compressed(written, about=np.array(json.dumps(about)), values=trace.values)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file():  # a device would be replaced by a file
-            raise FailureError(f"cannot write the trace {path}: it is no file")
-        with partial.open("wb") as file:
-            np.savez_compressed(file, about=np.array(json.dumps(about)), values=trace.values)
-        partial.replace(path)
+        with whole(path) as draft:
+            draft.write_bytes(written.getbuffer())
     except OSError as error:
         raise FailureError(f"cannot write the trace {path}: {error.strerror or error}") from None
-    finally:
-        with suppress(OSError):
-            partial.unlink()
 
 
 def load(path: Path) -> Trace:

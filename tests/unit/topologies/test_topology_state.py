@@ -80,11 +80,10 @@ def test_a_state_file_that_finds_no_room_leaves_the_former_and_no_part(tmp_path:
     assert [file.name for file in tmp_path.iterdir()] == ["fabric.json"]
 
 
-def test_what_is_no_file_is_never_replaced_by_a_state_file(tmp_path: Path) -> None:
-    os.mkfifo(pipe := tmp_path / "pipe")
-    with pytest.raises(FailureError, match=f"cannot write the state file {pipe}: it is no file"):
-        state.save(running(state.new_run()), pipe)
-    assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+def test_neither_a_link_nor_a_device_is_replaced_by_a_state_file(tmp_path: Path) -> None:
+    (link := tmp_path / "link").symlink_to("/dev/null")
+    state.save(running(state.new_run()), link)
+    assert link.is_symlink() and link.is_char_device() and list(tmp_path.iterdir()) == [link]
 
 
 def test_what_is_no_state_file_is_a_usage_error(tmp_path: Path) -> None:

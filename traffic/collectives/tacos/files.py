@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from topologies import drafts
 from topologies.errors import UsageError
 from traffic.collectives.tacos.network import Index, Ports, from_arrays
 from traffic.collectives.tacos.schedule import Collective, Demand, Schedule, refuse_senseless, ticks
@@ -49,23 +49,12 @@ def write(file: Path, text: str) -> None:
 
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
-    """Hold a draft to be written, which becomes the file in the end: who is killed in the middle leaves no half of one.
-
-    What is no file, such as /dev/stdout, is written itself. Raises UsageError where that fails.
-    """
-    target = draft = Path(os.path.realpath(file))
+    """Hold a draft of a file, as topologies.drafts does. Raises UsageError where it cannot be written."""
     try:
-        if target.is_file() or not target.exists():
-            draft = target.with_name(f".{target.name}.{os.getpid()}")
-        yield draft
-        if draft != target:
-            draft.replace(target)
+        with drafts.whole(file) as draft:
+            yield draft
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror or error}", file=file) from None
-    finally:
-        if draft != target:
-            with suppress(OSError):
-                draft.unlink()
 
 
 def load(file: Path) -> Schedule:
